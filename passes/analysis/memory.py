@@ -19,6 +19,7 @@ from fxc.dialects.base.effects import aliases, is_view, writes
 from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.torch_ops.base import TorchOp, counts_in_storage, leaves_memory_alone
 from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.passes.analysis.disjoint_sets import representative
 from fxc.passes.analysis.tuples import selected_index
 
 Set: TypeAlias = "SSAValue | str"
@@ -104,12 +105,7 @@ class Memory:
         return {self.set_of(s) for s in self._writes[op]} if op in self._writes else set()
 
     def set_of(self, value: Set) -> Set:
-        parent = self._parent
-        while (above := parent.get(value)) is not None:
-            if (top := parent.get(above)) is not None:
-                parent[value] = top
-            value = above
-        return value
+        return representative(self._parent, value)
 
     def can_replace(self, old: SSAValue, new: SSAValue, *, same_memory: bool) -> bool:
         """Whether users of ``old`` may use ``new``, which initially holds the same elements in the same layout.

@@ -30,7 +30,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -50,6 +50,7 @@ from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.base import leaves_memory_alone
 from fxc.dialects.torch_ops.effects import DETACHES, UNDECLARED_VIEWS
+from fxc.passes.analysis.disjoint_sets import representative, unite
 from fxc.passes.analysis.requires_grad import ARGUMENT, marked
 
 
@@ -95,26 +96,26 @@ class _Names:
                 if not (is_mutable(result.type) and is_mutable(operand.type)):
                     continue
                 if is_other:
-                    _join(self._tensors, result, op.results[0])
+                    unite(self._tensors, result, op.results[0])
                     others.append((result, operand, is_detached))
-                elif _root(self._memories, result) is not _root(self._memories, operand):
-                    _join(self._tensors, result, operand)  # else a result that may be either of two tensors would make them one
-                _join(self._memories, result, operand)
+                elif representative(self._memories, result) is not representative(self._memories, operand):
+                    unite(self._tensors, result, operand)  # else a result that may be either of two tensors would make them one
+                unite(self._memories, result, operand)
         self._made_of = dict[SSAValue, tuple[SSAValue, bool]]()
         for result, operand, is_detached in others:
             self._made_of.setdefault(self.of(result), (self.of(operand), is_detached))
-        self._learned = {_root(self._memories, argument) for argument in learned}
+        self._learned = {representative(self._memories, argument) for argument in learned}
 
     def of(self, value: SSAValue) -> SSAValue:
-        return _root(self._tensors, value)
+        return representative(self._tensors, value)
 
     def others(self, value: SSAValue) -> set[SSAValue]:
         """The other tensors that share the memory of ``value``; none for memory of ``learned`` arguments."""
-        name, memory = self.of(value), _root(self._memories, value)
+        name, memory = self.of(value), representative(self._memories, value)
         if memory in self._learned:
             return set()
         made = {*self._made_of, self.of(memory)} - {name}
-        return {other for other in made if _root(self._memories, other) is memory}
+        return {other for other in made if representative(self._memories, other) is memory}
 
     def is_detached_from(self, name: SSAValue, other: SSAValue) -> bool:
         """Whether tensor ``name`` is a ``detach`` of ``other``, or a view of one."""
@@ -124,18 +125,6 @@ class _Names:
             if name is other:
                 return is_detached
         return False
-
-
-def _root(above: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
-    """The value that stands for the set of ``value``; ``above`` leads from each other value of a set towards it."""
-    while (next := above.get(value)) is not None:
-        value = next
-    return value
-
-
-def _join(above: dict[SSAValue, SSAValue], one: SSAValue, other: SSAValue) -> None:
-    if (first := _root(above, one)) is not (second := _root(above, other)):
-        above[first] = second
 
 
 class _Gradients:
