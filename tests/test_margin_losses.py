@@ -27,15 +27,18 @@ LOSSES: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+def compiled_by(how: str, f: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[Tensor], Any]:
+    if how == "torch.compile":
+        torch._dynamo.reset()
+        return torch.compile(f, backend="fxc")
+    return fxc.compile(f, (x,), training=True, options={"target": "host" if how == "host" else None})
+
+
 @pytest.mark.parametrize("how", ["torch.compile", "training", "host"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_where_margins_are_met(name: str, how: str) -> None:
     f, x, y = LOSSES[name], TIES.clone().requires_grad_(), TIES.clone().requires_grad_()
-    if how == "torch.compile":
-        torch._dynamo.reset()
-        compiled: Callable[[Tensor], Any] = torch.compile(f, backend="fxc")
-    else:
-        compiled = fxc.compile(f, (y,), training=True, options={"target": "host" if how == "host" else None})
+    compiled = compiled_by(how, f, y)
     got, wanted = compiled(y), f(x)
     torch.testing.assert_close(got, wanted)
     torch.testing.assert_close(torch.autograd.grad(got.sum(), y), torch.autograd.grad(wanted.sum(), x))
@@ -53,11 +56,7 @@ def test_losses_of_nothing(loss: Callable[..., Tensor], shape: tuple[int, ...], 
     def f(x: Tensor) -> Tensor:
         return loss(x * 2, target, reduction=reduction)
 
-    if how == "torch.compile":
-        torch._dynamo.reset()
-        compiled: Callable[[Tensor], Any] = torch.compile(f, backend="fxc")
-    else:
-        compiled = fxc.compile(f, (x,), training=True, options={"target": "host" if how == "host" else None})
+    compiled = compiled_by(how, f, x)
     got = compiled(x)
     torch.testing.assert_close(got, f(x), equal_nan=True)
     [gradient] = torch.autograd.grad(got.sum(), x)
@@ -73,11 +72,7 @@ def test_group_norms_of_nothing(shape: tuple[int, ...], how: str) -> None:
     def f(x: Tensor) -> Tensor:
         return F.group_norm(x * 2, 1)
 
-    if how == "torch.compile":
-        torch._dynamo.reset()
-        compiled: Callable[[Tensor], Any] = torch.compile(f, backend="fxc")
-    else:
-        compiled = fxc.compile(f, (x,), training=True, options={"target": "host" if how == "host" else None})
+    compiled = compiled_by(how, f, x)
     got = compiled(x)
     torch.testing.assert_close(got, f(x))
     assert torch.autograd.grad(got.sum(), x)[0].shape == shape

@@ -15,6 +15,19 @@ from fxc.errors import CaptureError, InputError
 from fxc.frontends.eager_graphs import is_for_eager
 
 
+def left_to_eager(function: Callable[..., Any], *inputs: torch.Tensor) -> list[bool]:
+    """Whether ``torch.compile`` runs each graph of a call in eager mode."""
+    graphs = list[bool]()
+
+    def watch(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        graphs.append(is_for_eager(graph))
+        return graph
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=watch)(*inputs)
+    return graphs
+
+
 def written_part(x: Tensor) -> Tensor:
     x.as_strided((3,), (2,), 4).mul_(2)
     return x + 1
@@ -279,13 +292,5 @@ def test_only_graphs_that_write_what_is_counted_in_go_to_eager() -> None:
         y.add_(1)
         return parts
 
-    graphs = list[bool]()
-
-    def watch(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
-        graphs.append(is_for_eager(graph))
-        return graph
-
-    torch._dynamo.reset()
-    torch.compile(chunks, backend=watch)(torch.randn(4, 4), torch.randn(3))
-    torch.compile(written, backend=watch)(torch.randn(4, 4))
-    assert graphs == [False, True]
+    assert left_to_eager(chunks, torch.randn(4, 4), torch.randn(3)) == [False]
+    assert left_to_eager(written, torch.randn(4, 4)) == [True]

@@ -12,8 +12,8 @@ from torch.testing import assert_close
 
 import fxc
 from fxc.errors import CaptureError
-from fxc.frontends.eager_graphs import is_for_eager
 from tests.fuzz.check import check
+from tests.test_storage_offsets import left_to_eager
 
 
 def first(x: Tensor) -> Tensor:
@@ -243,15 +243,7 @@ def test_overlapping_windows_of_a_written_tensor_are_compiled() -> None:
         y.add_(1)
         return y.unfold(0, 3, 1).sum(-1)
 
-    graphs = list[bool]()
-
-    def watch(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
-        graphs.append(is_for_eager(graph))
-        return graph
-
-    torch._dynamo.reset()
-    torch.compile(function, backend=watch)(INPUTS["whole"]())
-    assert graphs == [False]
+    assert left_to_eager(function, INPUTS["whole"]()) == [False]
 
 
 def test_windows_of_images_are_compiled() -> None:

@@ -34,12 +34,15 @@ MISCOUNTED: Final = frozenset({"multilabel_margin_loss", "multilabel_margin_loss
 TIES: Final = frozenset({"multi_margin_loss"})
 """Operators whose decomposition in AOTAutograd has another gradient at exact ties of the margin."""
 
+FILLS: Final = frozenset({"fill_", "setitem"})
+"""Operators that fill a tensor with a number, which may be in a tensor without dimensions."""
+
 DIVIDED: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "group_norm", "native_group_norm"})
 """Operators whose gradient AOTAutograd divides by the number of elements in Python: an error for empty tensors."""
 
 
 def is_for_eager(module: GraphModule) -> bool:
-    """Whether AOTAutograd compiles ``module`` wrongly or not at all: a write, the gradient of a returned view, or a loss."""
+    """Whether AOTAutograd compiles ``module`` wrongly or not at all: a write, a fill, a returned view, a loss or a norm."""
     if any(_is_lost(node) or _has_no_gradient(node) for node in _nodes(module)):
         return True
     if _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module):
@@ -48,7 +51,7 @@ def is_for_eager(module: GraphModule) -> bool:
 
 
 def _is_lost(node: Node) -> bool:
-    """Whether AOTAutograd decomposes the loss ``node`` to another value or gradient, or to an error."""
+    """Whether AOTAutograd decomposes the loss or norm ``node`` to another value or gradient, or to an error."""
     name = name_of(node)
     if name in MISCOUNTED:
         return True
@@ -61,7 +64,7 @@ def _has_no_gradient(node: Node) -> bool:
 
     Eager mode fails only where that gradient is used.
     """
-    if name_of(node) not in ("fill_", "setitem"):
+    if name_of(node) not in FILLS:
         return False
     target, value = (_tensor(each) if isinstance(each, Node) else None for each in (node.args[0], node.args[-1]))
     if target is None or value is None or value.dim() > 0:
@@ -140,12 +143,8 @@ def _writes_overlapping_windows(module: GraphModule) -> bool:
     """Whether views of overlapping windows are written, which eager mode allows where the written elements do not overlap."""
     views = set[Node]()
     for node in _nodes(module):
-        value = _tensor(node)
-        if value is None:
-            continue
-        if _makes_overlapping_windows(node) or any(
-            _shares_memory(value, each) for each in node.all_input_nodes if each in views
-        ):
+        sources = [each for each in node.all_input_nodes if each in views]
+        if _makes_overlapping_windows(node) or not _memory([node]).isdisjoint(_memory(sources)):
             views.add(node)
     return any(value in views for node in _nodes(module) if may_write(node) for value in _written_by(node))
 
@@ -156,11 +155,6 @@ def _makes_overlapping_windows(node: Node) -> bool:
     given: dict[str, Any] = {**dict(zip(("self", "dimension", "size", "step"), node.args, strict=False)), **node.kwargs}
     size, step = given["size"], given["step"]
     return not isinstance(size, int) or not isinstance(step, int) or step < size
-
-
-def _shares_memory(value: torch.Tensor, other: Node) -> bool:
-    source = _tensor(other)
-    return source is not None and _storage(source) in {_storage(value)}
 
 
 def _requires_grad(node: Node) -> bool:
