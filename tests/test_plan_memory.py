@@ -152,14 +152,14 @@ def test_buffers_leave_the_arena_where_that_takes_less(tensors: list[tuple[int, 
     allocs = {op.buffer._name: op for op in module.walk() if isinstance(op, AllocOp)}
     if not allocs:
         return
-    brief = [span for i, span in enumerate(spans) if (op := allocs.get(f"b{i}")) is not None and SHORT_LIVED in op.attributes]
+    short = [span for i, span in enumerate(spans) if (op := allocs.get(f"b{i}")) is not None and SHORT_LIVED in op.attributes]
     inside = [span for i, span in enumerate(spans) if (op := allocs.get(f"b{i}")) is not None and op.arena is not None]
-    others = [span for span in spans if span not in brief and span not in inside]
+    others = [span for span in spans if span not in short and span not in inside]
     facts = memory(next(op for op in module.ops if isinstance(op, FuncOp)))
     assert facts["lower_bound"] == highest(spans) and facts["sum"] == sum(span.size for span in spans)
-    assert facts["peak"] == facts["arena"] + highest([*brief, *others]) and facts["arena"] >= highest(inside)
-    assert all(SMALL < span.size <= MAPPED for span in brief)
-    assert not brief or highest(inside) + highest([*brief, *others]) < highest([*inside, *brief]) + highest(others)
+    assert facts["peak"] == facts["arena"] + highest([*short, *others]) and facts["arena"] >= highest(inside)
+    assert all(SMALL < span.size <= MAPPED for span in short)
+    assert not short or highest(inside) + highest([*short, *others]) < highest([*inside, *short]) + highest(others)
 
 
 def add(source: str, out: str, i: int) -> str:

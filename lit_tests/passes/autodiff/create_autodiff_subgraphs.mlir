@@ -140,7 +140,7 @@ func.func @draws(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf
 
 // -----
 
-/// Whether an operator returns its argument which its schema does not declare is PyTorch's answer at these arguments.
+/// Whether an operator returns its argument, which its schema does not declare, is PyTorch's answer at these arguments.
 // CHECK-LABEL: func.func @fresh
 // CHECK-NEXT:    autodiff.subgraph
 // CHECK-NEXT:    func.return

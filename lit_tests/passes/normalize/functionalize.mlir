@@ -29,7 +29,7 @@ func.func @fresh(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-/// Batch norm writes its statistics which its schema does not declare.
+/// Batch norm writes its statistics, which its schema does not declare.
 // CHECK-LABEL: func.func @batch_norm
 // CHECK-SAME: {fx.mutates = 1 : i64}
 // CHECK-SAME: {fx.mutates = 2 : i64}

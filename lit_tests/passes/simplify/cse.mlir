@@ -367,7 +367,7 @@ func.func @unknown_call(%x: tensor<4xf32>) {
 
 // -----
 
-/// Batch normalisation writes its running statistics while training, which its schema does not declare.
+/// Batch normalisation writes its running statistics while training; its schema does not declare that.
 // CHECK-LABEL: func.func @hidden_write
 // CHECK:         %a = torch.aten.neg.default(%m)
 // CHECK:         torch.aten.batch_norm.default
