@@ -105,7 +105,7 @@ def tensor_of(literal: TensorLiteralAttr, type: TensorType) -> torch.Tensor:
     dtype, raw = torch_dtype(type.element_type), literal.bytes
     shape = type.get_shape()
     if not raw:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(dtype).reshape(shape).clone()
 
 

@@ -175,7 +175,7 @@ class KnownLengths(TorchFunctionMode):
         value = self._value(lengths, "lengths")
         first, second = input.shape[:2]
         with _disable_current_modes():
-            rows = torch.arange(first * second).view(first, second, 1)
+            rows = torch.arange(first * second, device="cpu").view(first, second, 1)
             packed, batch_sizes = torch._VF._pack_padded_sequence(rows, value, batch_first)
             places = packed.flatten()
         data = input.flatten(0, 1).index_select(0, self._constant(places, input.device))
@@ -187,7 +187,7 @@ class KnownLengths(TorchFunctionMode):
         self.is_used = True
         value = self._value(batch_sizes, "batch sizes")
         with _disable_current_modes():
-            rows = torch.arange(1, data.shape[0] + 1).unsqueeze(1)  # row 0 is the padding
+            rows = torch.arange(1, data.shape[0] + 1, device="cpu").unsqueeze(1)  # row 0 is the padding
             padded, lengths = torch._VF._pad_packed_sequence(rows, value, False, 0, total_length)
             places, sizes = padded.flatten(), padded.shape[:2]
         rows = torch.constant_pad_nd(data, [0, 0] * (data.dim() - 1) + [1, 0], padding_value)

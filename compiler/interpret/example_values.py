@@ -60,10 +60,10 @@ class Seeded:
 
     def elements(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         if dtype.is_complex:
-            return torch.randn(count, dtype=torch.complex64, generator=self.generator).to(dtype)
+            return torch.randn(count, dtype=torch.complex64, device="cpu", generator=self.generator).to(dtype)
         if dtype.is_floating_point:
-            return torch.randn(count, generator=self.generator).to(dtype)
-        return torch.randint(0, 2, (count,), generator=self.generator).to(dtype)
+            return torch.randn(count, dtype=torch.float32, device="cpu", generator=self.generator).to(dtype)
+        return torch.randint(0, 2, (count,), device="cpu", generator=self.generator).to(dtype)
 
     def sizes(self, type: TensorType) -> list[int]:
         return [self.size(size) for size in types.sizes(type)]

@@ -47,14 +47,15 @@ OPS = (
 def run(op: Operation, surroundings: MutableMapping[SSAValue, Any], *, wide: bool = False) -> torch.Tensor:
     """Return the result of ``op``, a new tensor of its type; ``wide``: floats are float64. ``surroundings``: visible values.
 
-    NoRuleError for operations not in ``OPS``. BoundsError for reads outside of a tensor, and failed assertions.
+    Elements are computed on the CPU, whatever the device of the tensors. NoRuleError for operations not in ``OPS``.
+    BoundsError for reads outside of a tensor, and failed assertions.
     """
     values = [surroundings[value] for value in op.operands]
     type = op.results[0].type
     if isinstance(op, tensor.DimOp):
-        return torch.tensor(values[0].shape[int(values[1])])
+        return torch.tensor(values[0].shape[int(values[1])], device="cpu")
     if isinstance(op, UnrealizedConversionCastOp):
-        return torch.tensor(int(values[0]))
+        return torch.tensor(int(values[0]), device="cpu")
     assert is_tensor(type)
     if isinstance(op, tensor.EmptyOp):
         return _empty(type, values, wide)
@@ -69,7 +70,8 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any], *, wide: boo
         case tile.AccumulateOp():
             return result.copy_(_accumulated(op, *values))
         case linalg.GenericOp():
-            return result.copy_(_generic(op, values, surroundings, wide))
+            with torch.device("cpu"):
+                return result.copy_(_generic(op, values, surroundings, wide))
         case _:
             raise NoRuleError(f"the linalg level has no {op.name}")
 
@@ -104,7 +106,7 @@ def _generic(
 ) -> torch.Tensor:
     """Return the result of a generic with one output: one step for each point of the reduction loops."""
     *maps, out_map = [attribute.data for attribute in op.indexing_maps]
-    *inputs, result = values
+    *inputs, result = [*values[:-1], values[-1].cpu()]
     known = all(is_tensor(value.type) and value.type.has_static_shape() for value in op.operands)
     sizes = op.get_static_loop_ranges() if known else _loop_sizes([*maps, out_map], values)
     if not result.numel():
@@ -175,7 +177,7 @@ def _read(source: torch.Tensor, map: AffineMap, loops: Sequence[torch.Tensor]) -
     for dim, (place, size) in enumerate(zip(places, source.shape, strict=True)):
         if ((place < 0) | (place >= size)).any():
             raise BoundsError(f"position {int(place.min())} to {int(place.max())} of dimension {dim} is read, of {size}")
-    return source[places]
+    return source[places].cpu()
 
 
 def _quotient(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -265,4 +267,4 @@ def _extracted(source: torch.Tensor, index: Sequence[torch.Tensor], taken: torch
     if any((taken & wrong).any() for wrong in outside):
         raise BoundsError("a position outside of a tensor is read")
     safe = [torch.where(taken, place, 0).expand(shape) for place in index]
-    return source[tuple(safe)] if safe else source
+    return (source[tuple(safe)] if safe else source).cpu()

@@ -35,7 +35,7 @@ def scalar_op(op: Operation, values: Sequence[torch.Tensor], wide: bool = False)
         return CASTS[kind](values[0], element_dtype(op.results[0].type, wide))
     match op:
         case arith.ConstantOp(value=IntegerAttr() | FloatAttr() as number):
-            return torch.tensor(number.value.data, dtype=element_dtype(op.result.type, wide))
+            return torch.tensor(number.value.data, dtype=element_dtype(op.result.type, wide), device="cpu")
         case arith.CmpfOp():
             return FLOAT_COMPARISONS[op.predicate.value.data](*values)
         case arith.CmpiOp():

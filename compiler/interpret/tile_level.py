@@ -39,7 +39,7 @@ def run_kernel(kernel: KernelOp, arguments: Sequence[Tensor | float], *, wide: b
     Outputs are written in place. ``wide`` computes floats in float64; the tensors must be float64, too. KernelError for an
     access that is out of bounds, reads uninitialized memory, or races with another program.
     """
-    _run(Launch(kernel, arguments, wide))
+    _run(kernel, arguments, wide)
 
 
 def launch(op: LaunchOp, operands: Sequence[Any], *, wide: bool = False) -> list[Tensor]:
@@ -49,8 +49,7 @@ def launch(op: LaunchOp, operands: Sequence[Any], *, wide: bool = False) -> list
     numbers = symbol_values(op, operands)
     tensors = [layout.at(numbers).laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
     results = [layout.at(numbers).new(wide=wide) for layout in result_layouts(op)]
-    run = Launch(kernel, [*tensors, *results, *operands[inputs:]], wide)
-    _run(run)
+    run = _run(kernel, [*tensors, *results, *operands[inputs:]], wide)
     for argument, result in zip(kernel.outputs(), results, strict=True):
         written = run.buffers[argument].written
         if result.numel() and not written.as_strided(result.shape, result.stride()).all():
@@ -149,19 +148,21 @@ def symbol_values(op: LaunchOp | plan.LaunchOp, operands: Sequence[Any]) -> dict
     return {value.type.expression.data: number for value, number in pairs if isinstance(value.type, types.IntType)}
 
 
-def _run(launch: Launch) -> None:
-    """Run all programs of the grid, then the part of the last program."""
-    count = prod(launch.grid)
-    largest = max([prod(shape_of(result.type)) for op in launch.kernel.walk() for result in op.results], default=1)
-    step = max(_LANES // largest, 1)
-    with torch.no_grad():
+def _run(kernel: KernelOp, arguments: Sequence[Tensor | float], wide: bool) -> Launch:
+    """Run all programs of the grid, then the part of the last program. Everything is computed on the CPU."""
+    with torch.no_grad(), torch.device("cpu"):
+        launch = Launch(kernel, arguments, wide)
+        count = prod(launch.grid)
+        largest = max([prod(shape_of(result.type)) for op in kernel.walk() for result in op.results], default=1)
+        step = max(_LANES // largest, 1)
         for start in range(0, count, step):
             Programs(launch, torch.arange(start, min(start + step, count)), RULES).run()
-        for op in launch.kernel.body.block.ops:
+        for op in kernel.body.block.ops:
             if isinstance(op, tile.LastProgramOp):
                 _run_last(launch, op)
     for target, data in launch.copies:
         target.copy_(data)
+    return launch
 
 
 def _run_last(launch: Launch, op: tile.LastProgramOp) -> None:

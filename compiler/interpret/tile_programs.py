@@ -159,7 +159,7 @@ def _share_memory(a: Tensor, b: Tensor) -> bool:
     (start, end), (first, stop) = bytes_of(a), bytes_of(b)
     if start >= stop or first >= end:
         return False
-    taken = torch.zeros(max(end, stop) - min(start, first), dtype=torch.bool)
+    taken = torch.zeros(max(end, stop) - min(start, first), dtype=torch.bool, device="cpu")
     for tensor, offset in ((a, start), (b, first)):
         size = tensor.element_size()
         steps = [step * size for step in tensor.stride()]

@@ -86,7 +86,7 @@ def _least(runs: Sequence[_Run | None]) -> list[float]:
     """The minimum time of each program in milliseconds. Programs run in alternation until it is clear which one is fastest."""
     racing = [i for i, run in enumerate(runs) if run is not None]
     best, spent, turns = [inf if run is None else run.first for run in runs], 0.0, 0
-    others = torch.zeros(EVICTING, dtype=torch.uint8)
+    others = torch.zeros(EVICTING, dtype=torch.uint8, device="cpu")
     while turns < 1 or (len(racing) > 1 and turns < MOST_TURNS and (turns < FEWEST_TURNS or spent < SECONDS * len(runs))):
         for i in racing:
             others.add_(1)

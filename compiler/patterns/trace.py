@@ -90,7 +90,7 @@ def trace_at_ranks(function: PythonFunction, ranks: Sequence[int], what: str) ->
     """Trace ``function`` at float32 tensors of these ranks, with all sizes 4, without logging errors."""
     world = FakeWorld()
     with world.active():
-        fakes = [torch.empty([4] * rank) for rank in ranks]
+        fakes = [torch.empty([4] * rank, dtype=torch.float32, device="cpu") for rank in ranks]
     log = logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level
     log.setLevel(logging.CRITICAL)

@@ -88,7 +88,7 @@ class Arenas:
 
     def _new(self) -> Arena:
         with torch.inference_mode(False):  # tensors made in inference mode cannot be written outside of it
-            return _arena(in_large_pages(torch.empty(self.bytes, dtype=torch.uint8)), self.places)
+            return _arena(in_large_pages(torch.empty(self.bytes, dtype=torch.uint8, device="cpu")), self.places)
 
     @property
     def idle(self) -> int:

@@ -34,7 +34,7 @@ class _Block:
 
     def __init__(self, bytes: int) -> None:
         with torch.inference_mode(False):
-            tensor = torch.empty(bytes, dtype=torch.uint8)
+            tensor = torch.empty(bytes, dtype=torch.uint8, device="cpu")
         self.storage = (in_large_pages(tensor) if bytes >= LARGE else tensor).untyped_storage()
         del tensor
         self.key, self.last = self.storage._cdata, 0

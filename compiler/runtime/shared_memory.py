@@ -23,7 +23,7 @@ def share_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.is_contiguous() and b.is_contiguous():
         return True
     start = min(a_start, b_start)
-    taken = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool)
+    taken = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool, device="cpu")
     _bytes(taken, a, start).fill_(True)
     return bool(_bytes(taken, b, start).any())
 
