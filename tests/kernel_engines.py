@@ -1,9 +1,9 @@
-"""The ways to run a group: as operators, and its kernels on the reference interpreter, as printed Triton, and natively."""
+"""The ways to run a group: as operators, and its kernels on the interpreter, as simulated Triton, natively, on a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,9 +14,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fxc.codegen.cpu.launch import compile_launch
 from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.launch import GpuKernel, gpu_kernel
 from fxc.codegen.triton.printer import print_kernel
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.target import PRESETS, set_target
+from fxc.dialects.target import PRESETS, GpuAttr, set_target, target_of, toplevel
 from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.dialects.verify.verifier import verify
@@ -45,7 +46,20 @@ def native(op: LaunchOp, operands: Sequence[Any]) -> Sequence[torch.Tensor]:
     return run(*operands)
 
 
-ENGINES: Mapping[str, Engine] = MappingProxyType({"interpreter": launch, "simulator": simulated, "native": native})
+def on_gpu(op: LaunchOp, operands: Sequence[Any]) -> list[torch.Tensor]:
+    """The kernel on the GPU of this machine."""
+    target, gpu = target_of(toplevel(op)), torch.device("cuda", 0)
+    assert isinstance(target, GpuAttr)
+    given = gpu_kernel(op, target)
+    inputs, outputs = ([replace(spec, device=gpu) for spec in specs] for specs in (given.inputs, given.outputs))
+    kernel = GpuKernel(given.source, target, inputs, outputs, given.scalars)
+    moved = [value.to(gpu) if isinstance(value, torch.Tensor) else value for value in operands]
+    return [result.cpu() for result in kernel(*moved)]
+
+
+ENGINES: Mapping[str, Engine] = MappingProxyType(
+    {"interpreter": launch, "simulator": simulated, "native": native} | ({"gpu": on_gpu} if torch.cuda.is_available() else {})
+)
 """Independent of each other: each reads a kernel's IR, or what is printed of it, in its own way."""
 
 
@@ -106,10 +120,12 @@ class Kernels:
     count: int
 
     def are_for(self, engine: str) -> bool:
-        """Whether ``engine`` takes them: Triton only has blocks with sizes that are powers of two."""
+        """Whether ``engine`` takes them: Triton only has blocks with sizes that are powers of two, a GPU its own schedules."""
+        if engine == "gpu" and not isinstance(target_of(self.module), GpuAttr):
+            return False
         types = {value.type for op in self.module.walk() for value in op.results}
         sizes = {size for type in types if isinstance(type, VectorType) for size in type.get_shape()}
-        return engine != "simulator" or not any(size & (size - 1) for size in sizes)
+        return engine not in ("simulator", "gpu") or not any(size & (size - 1) for size in sizes)
 
     def run(self, engine: Engine, arguments: Sequence[Any]) -> list[torch.Tensor]:
         functions = functions_of(self.module)

@@ -22,7 +22,7 @@ KERNELS = "fuse{reductions=true},convert-fusion-to-linalg,schedule,tile"
 
 def kernels_for(engine: str) -> str:
     """Triton has no vectors of any length, which rows of a CPU may be."""
-    return f'set-target{{to="{"cuda:sm_90" if engine == "simulator" else "cpu"}"}},{KERNELS}'
+    return f'set-target{{to="{"cuda:sm_90" if engine in ("simulator", "gpu") else "cpu"}"}},{KERNELS}'
 
 
 def program(function: Callable[..., Any], *arguments: torch.Tensor) -> fxc.Program:

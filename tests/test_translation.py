@@ -15,17 +15,16 @@ import fxc
 from fxc.codegen.cpu.launch import compile_launch
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.errors import InputError
-from fxc.interpret.tile_level import launch
 from fxc.program.execute import execute
 from fxc.program.program_signature import signature_of
 from tests.group_programs import ANY_SIZES, KNOWN_SIZES, MOST, Step, program, steps
-from tests.kernel_engines import ENGINES, Engine, Kernels, kernels_for, simulated
+from tests.kernel_engines import ENGINES, Engine, Kernels, kernels_for
 from tests.kernel_groups import LINALG, group_of, run_main, run_passes
 
 EXAMPLES = {"known": 40, "any": 12}
 """How many groups ``make test`` takes; ``--all-cases`` takes fifty times as many, which are others each time."""
 
-TARGETS = {"interpreter": "cpu:avx512", "native": "cpu:avx2", "simulator": "cuda:sm_90"}
+TARGETS = {engine: {"interpreter": "cpu:avx512", "native": "cpu:avx2"}.get(engine, "cuda:sm_90") for engine in ENGINES}
 
 Drawn = tuple[Sequence[Step], Sequence[int], torch.dtype, int]
 
@@ -150,7 +149,7 @@ def test_groups_of_any_sizes(times: Callable[[str], Any]) -> None:
         }
         if not any(isinstance(op, KernelOp) for module in lowered.values() for op in module.ops):
             reject()
-        compiled: dict[str, Engine] = {"interpreter": launch, "native": native(), "simulator": simulated}
+        compiled: dict[str, Engine] = {**ENGINES, "native": native()}
         signature = signature_of(group)
         for s, b in NUMBERS:
             x = of_sizes(shape, s, b)

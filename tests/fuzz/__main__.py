@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz --seconds 60 --seed 7 [--mode dynamic] [--examples N]``.
+"""``python -m tests.fuzz --seconds 60 --seed 7 [--mode dynamic] [--examples N] [--device cuda]``.
 
 Prints a test for each difference between fxc and eager, and one line of counts for each mode; exit status 1 where there is a
 difference. With ``--examples`` the same programs run for the same seed.
@@ -28,9 +28,13 @@ START = monotonic() - process_time()
 @click.option("--seed", type=int, default=0)
 @click.option("--mode", "modes", type=click.Choice(list(MODES)), multiple=True, help="All, without it.")
 @click.option("--examples", type=int, help="Programs of each mode.")
-def main(seconds: float | None, seed: int, modes: tuple[str, ...], examples: int | None) -> None:
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", help="Where the programs run.")
+def main(seconds: float | None, seed: int, modes: tuple[str, ...], examples: int | None, device: str) -> None:
     if seconds is None and examples is None:
         seconds = 60.0
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # the other check makes CUDA unusable in child processes
+    if device == "cuda" and not torch.cuda.is_available():
+        raise click.UsageError("this machine has no GPU")
     chosen, counts = modes or tuple(MODES), list[Counts]()
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
         os.environ["FXC_CACHE_DIR"], os.environ["FXC_CACHE_PLANS"] = str(Path(folder, "cache")), "0"
@@ -39,7 +43,7 @@ def main(seconds: float | None, seed: int, modes: tuple[str, ...], examples: int
             check(route, lambda x: (x.relu(),), lambda: [torch.ones(3)])  # what is imported now need not be in each process
         for i, mode in enumerate(chosen):
             share = None if seconds is None else (START + seconds - monotonic()) / (len(chosen) - i)
-            counts.append(search(mode, seed, share, examples, Path(folder), report))
+            counts.append(search(mode, seed, share, examples, Path(folder), report, device))
     for count in counts:
         print(count)
     sys.exit(any(count.failures for count in counts))

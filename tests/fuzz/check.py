@@ -52,8 +52,33 @@ class NotCounted(Exception):
     """Eager does not run it, or does not give numbers that can be compared."""
 
 
-def check(route: str, f: Function, inputs: Function, sizes: Sequence[tuple[int, int]] = ((),), numbers: bool = True) -> None:
+class DeviceLost(BaseException):
+    """The device does nothing more in this process."""
+
+
+def check(
+    route: str,
+    f: Function,
+    inputs: Function,
+    sizes: Sequence[tuple[int, int]] = ((),),
+    numbers: bool = True,
+    device: str = "cpu",
+) -> None:
     """Raises ``Difference`` where ``f``, compiled, does not do what ``f`` does; ``NotCounted`` where eager does not run it."""
+    if device == "cpu":
+        return _check(route, f, inputs, sizes, numbers)
+    torch.set_default_device(device)
+    try:
+        _check(route, f, inputs, sizes, numbers)
+    except Exception as error:
+        if "CUDA error" in str(error):
+            raise DeviceLost(str(error)) from error
+        raise
+    finally:
+        torch.set_default_device(None)
+
+
+def _check(route: str, f: Function, inputs: Function, sizes: Sequence[tuple[int, int]], numbers: bool) -> None:
     compiled: Function | None = None
     for call, size in enumerate(sizes):
         try:
@@ -169,26 +194,27 @@ class Frozen(torch.nn.Module):
 
 def compile_on(route: str, f: Function, inputs: list[torch.Tensor], free: Any = None) -> Function:
     """A function that takes inputs like ``inputs``, which it may write to; their sizes may be others where ``free`` says so."""
+    options = {"target": "cuda"} if inputs[0].is_cuda else {"target": "host"} if route == "training_host" else {}
     if route in ("static", "dynamic_shapes"):
         training = any(value.requires_grad for value in inputs)
-        return fxc.compile(f, inputs, training=training, dynamic_shapes=free)
+        return fxc.compile(f, inputs, training=training, dynamic_shapes=free, options=options)
     if route.startswith("training"):
-        return fxc.compile(f, inputs, training=True, options={"target": "host"} if route == "training_host" else None)
+        return fxc.compile(f, inputs, training=True, options=options)
     if route in ("compile", "dynamic"):
         torch._dynamo.reset()
-        return torch.compile(f, backend="fxc", dynamic=route == "dynamic" or None)
+        return torch.compile(f, backend="fxc", dynamic=route == "dynamic" or None, options=options)
     if route == "frozen":
-        return _frozen(f, inputs)
+        return _frozen(f, inputs, options)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "plan.zip")
-        fxc.compile(f, inputs).plan.save(path)
+        fxc.compile(f, inputs, options=options).plan.save(path)
         return fxc.ExecutionPlan.load(path, trust_kernels=route == "saved_trusted")
 
 
-def _frozen(f: Function, inputs: list[torch.Tensor]) -> Function:
+def _frozen(f: Function, inputs: list[torch.Tensor], options: dict[str, Any]) -> Function:
     first, *weights = inputs
     model = Frozen(f, weights)
-    compiled = fxc.compile(model, [first], options={"freeze": True})
+    compiled = fxc.compile(model, [first], options={**options, "freeze": True})
 
     def call(*args: torch.Tensor) -> Any:
         found = compiled(args[0])

@@ -23,7 +23,13 @@ HANGS = 600.0
 
 
 def search(
-    mode: str, seed: int, seconds: float | None, examples: int | None, folder: Path, report: Callable[[Failure], None]
+    mode: str,
+    seed: int,
+    seconds: float | None,
+    examples: int | None,
+    folder: Path,
+    report: Callable[[Failure], None],
+    device: str = "cpu",
 ) -> Counts:
     """What ``Search`` finds. Where its process dies, the program is a failure, and another process goes on."""
     start = monotonic()
@@ -33,7 +39,9 @@ def search(
         rest = None if examples is None else examples - total.programs - total.not_counted
         if attempt and ((left is not None and left < 1) or (rest is not None and rest < 1)):
             break
-        counts, program, status = _searched(Search(mode, seed + 1000 * attempt, left, rest, report=report), folder)
+        counts, program, status = _searched(
+            Search(mode, seed + 1000 * attempt, left, rest, report=report, device=device), folder
+        )
         total.programs += counts.programs
         total.not_counted += counts.not_counted
         total.failures += counts.failures

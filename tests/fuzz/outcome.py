@@ -49,7 +49,7 @@ class InFloat64(TorchFunctionMode):
 
 def memory(tensor: torch.Tensor) -> torch.Tensor:
     """All of the memory that ``tensor`` lies in, as one dimension."""
-    whole = torch.empty(0, dtype=tensor.dtype)
+    whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     return whole.set_(tensor.detach().untyped_storage())
 
 

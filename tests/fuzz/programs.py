@@ -84,7 +84,7 @@ class Step:
 @dataclass(frozen=True)
 class Program:
     """``route``: how it is compiled. ``sizes``: values of ``n`` and ``m`` in the inputs, one pair a call; empty where
-    sizes are numbers. ``numbers``: whether the values of the results are compared."""
+    sizes are numbers. ``numbers``: whether the values of the results are compared. ``device``: where it runs."""
 
     route: str
     inputs: tuple[Input, ...]
@@ -92,6 +92,7 @@ class Program:
     results: tuple[str, ...]
     sizes: tuple[tuple[int, int], ...] = ()
     numbers: bool = True
+    device: str = "cpu"
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -116,7 +117,9 @@ class Program:
     def check(self) -> str:
         """The call that compares ``f`` with eager."""
         more = f", sizes={list(self.sizes)}" if self.sizes else ""
-        return f'check("{self.route}", f, inputs{more}{"" if self.numbers else ", numbers=False"})'
+        more += "" if self.numbers else ", numbers=False"
+        more += "" if self.device == "cpu" else f', device="{self.device}"'
+        return f'check("{self.route}", f, inputs{more})'
 
     @property
     def test(self) -> str:

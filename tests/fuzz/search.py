@@ -88,8 +88,9 @@ class Search:
         examples: int | None = None,
         before: Callable[[Program], None] = lambda program: None,
         report: Callable[[Failure], None] = lambda failure: None,
+        device: str = "cpu",
     ) -> None:
-        self.counts = Counts(mode)
+        self.counts, self.device = Counts(mode), device
         self.random, self.before, self.report = Random(f"{mode} {seed}"), before, report
         self.seconds, self.examples = seconds, examples
         self.known: dict[str, Difference | None] = {}
@@ -121,7 +122,7 @@ class Search:
             suppress_health_check=list(HealthCheck),
         )
         with contextlib.suppress(NoSuchExample):
-            find(programs(self.counts.mode), self._fails, settings=profile, random=self.random)
+            find(programs(self.counts.mode, self.device), self._fails, settings=profile, random=self.random)
 
     def _fails(self, program: Program) -> bool:
         source = program.check + program.source
@@ -211,4 +212,4 @@ class Search:
 
 def check_program(program: Program) -> None:
     f, inputs = program.functions()
-    check(program.route, f, inputs, program.sizes or ((),), program.numbers)
+    check(program.route, f, inputs, program.sizes or ((),), program.numbers, program.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 import torch
 from hypothesis import strategies as st
@@ -34,7 +35,7 @@ def step(draw: st.DrawFn, b: Builder) -> bool:
 
 
 @st.composite
-def programs(draw: st.DrawFn, mode: str) -> Program:
+def programs(draw: st.DrawFn, mode: str, device: str = "cpu") -> Program:
     route = draw(st.sampled_from(MODES[mode]))
     b = Builder(draw, route, generic=mode.startswith("dynamic"))
     gradients = mode == "training" or (mode in ("compile", "dynamic", "dynamic_shapes") and draw(st.booleans()))
@@ -44,4 +45,4 @@ def programs(draw: st.DrawFn, mode: str) -> Program:
         for _ in range(2 * MOST_STEPS):
             if len(b.steps) == MOST_STEPS or not draw(step(b)):
                 break
-        return b.finished()
+        return replace(b.finished(), device=device)

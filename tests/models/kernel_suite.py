@@ -192,6 +192,7 @@ def failures(outcomes: Sequence[KernelResult]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="where kernels run")
     parser.add_argument("--eval", action="store_true", help="models in eval mode too")
     parser.add_argument("--out", type=Path, help="folder for table.txt and a file of IR for each group that is wrong")
     options = parser.parse_args()
@@ -202,7 +203,7 @@ def main() -> None:
             for group in recorded_groups(name, train):
                 seen[group.key] += 1
                 if seen[group.key] == 1:
-                    found = list(check(group))
+                    found = list(check(group, engines=options.engines.split(",")))
                     outcomes += found
                     for line in failures(found):
                         print(line, flush=True)

@@ -114,7 +114,9 @@ def _is_defined(call: Call) -> bool:
     return not to_integer or all(bool(each.isfinite().all()) for each in tensors)
 
 
-def check(call: Call, name: str) -> Iterator[SampleResult]:
+def check(
+    call: Call, name: str, targets: Sequence[str] = TARGETS, engines: Sequence[str] = tuple(ENGINES)
+) -> Iterator[SampleResult]:
     """Runs one call: an outcome for it, or one for each target and engine that is wrong."""
     sample = Sample(name, lambda: None, (), True)
     builder = GroupBuilder()
@@ -126,7 +128,7 @@ def check(call: Call, name: str) -> Iterator[SampleResult]:
         yield outcome_of(sample, "untraced", error)
         return
     stage, wrong = "lowering", False
-    for target in TARGETS:
+    for target in targets:
         try:
             stage = f"lowering {target}"
             kernels = kernels_for(module, target)
@@ -136,9 +138,9 @@ def check(call: Call, name: str) -> Iterator[SampleResult]:
                     name, "refused" if reason in BY_DESIGN else "fell back", f"{call.name}: {reason}", overload=call.name
                 )
                 return
-            for engine, run in ENGINES.items():
+            for engine in filter(kernels.are_for, engines):
                 stage = f"{engine} {target}"
-                found = difference(kernels.run(run, builder.arguments), expected)
+                found = difference(kernels.run(ENGINES[engine], builder.arguments), expected)
                 if found.wrong:
                     wrong = True
                     yield Compiled(name, stage, f"{call.name}: {found.wrong}", _kind(call), overload=call.name)
@@ -165,14 +167,16 @@ def _computed(result: torch.Tensor, call: Call, builder: GroupBuilder) -> torch.
     return computed
 
 
-def check_operator(name: str, part: int, whole: int) -> list[SampleResult]:
+def check_operator(
+    name: str, part: int, whole: int, targets: Sequence[str] = TARGETS, engines: Sequence[str] = tuple(ENGINES)
+) -> list[SampleResult]:
     """The outcomes of the calls that a part of an operator's samples make."""
     info = operators()[name]
     found, seen = list[SampleResult](), set[str]()
 
     def check_sample(sample: Sample) -> SampleResult:
         for place, (where, call) in enumerate(calls(sample, seen)):
-            found.extend(check(call, f"{where}/{place}"))
+            found.extend(check(call, f"{where}/{place}", targets, engines))
         return SampleResult(sample.name, "ok")
 
     rest = outcomes_of(name, samples_of(info, part, whole, dtypes_of(info)), check_sample)
