@@ -102,7 +102,7 @@ class BoundsError(FxcError, IndexError, RuntimeError):
 
 
 class FallbackWarning(UserWarning):
-    """Names the operators, their source lines, the failure, and the file that reproduces it. Results are those of ATen."""
+    """Says what runs in another way than was asked, and why; of operators also their source lines and a file that reproduces it."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

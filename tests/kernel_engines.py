@@ -53,8 +53,15 @@ def on_gpu(op: LaunchOp, operands: Sequence[Any]) -> list[torch.Tensor]:
     given = gpu_kernel(op, target)
     inputs, outputs = ([replace(spec, device=gpu) for spec in specs] for specs in (given.inputs, given.outputs))
     kernel = GpuKernel(given.source, target, inputs, outputs, given.scalars)
-    moved = [value.to(gpu) if isinstance(value, torch.Tensor) else value for value in operands]
-    return [result.cpu() for result in kernel(*moved)]
+    moved = [_moved(value, gpu) if isinstance(value, torch.Tensor) else value for value in operands]
+    return [_moved(result, torch.device("cpu")) for result in kernel(*moved)]
+
+
+def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A copy with the same strides, elements that share memory too."""
+    extent = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    flat = tensor.detach().as_strided((extent if tensor.numel() else 0,), (1,))
+    return flat.to(device).as_strided(tensor.shape, tensor.stride())
 
 
 ENGINES: Mapping[str, Engine] = MappingProxyType(

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import fxc
-from fxc.errors import PipelineError
+from fxc.errors import FallbackWarning, PipelineError
 from fxc.export.host import host_program
 from fxc.runtime.cuda_graphs import RECORDINGS, CudaGraphs
 from fxc.runtime.streams import Streams
@@ -51,8 +51,8 @@ class Graph(TorchDispatchMode):
 class StandIn:
     """A driver that says what it was asked for."""
 
-    def __init__(self, available: bool = True) -> None:
-        self.log, self.available, self.graphs = list[str](), available, list[Graph]()
+    def __init__(self, available: bool = True, waiting: bool = False) -> None:
+        self.log, self.available, self.waiting, self.graphs = list[str](), available, waiting, list[Graph]()
 
     def is_available(self) -> bool:
         return self.available
@@ -77,6 +77,10 @@ class StandIn:
     def aside(self) -> Iterator[None]:
         self.log.append("warm up")
         yield
+
+    def waits(self, run: Callable[[], Any]) -> bool:
+        run()
+        return self.waiting
 
     def mark(self) -> str:
         self.log.append("mark")
@@ -180,9 +184,18 @@ def test_inputs_that_are_written_are_never_copies() -> None:
 
 def test_a_program_that_returns_its_inputs_is_run() -> None:
     run, driver, _ = graphs_of(output="(%x,)")
-    for x in (torch.ones(3), torch.zeros(3)):
-        assert run(x)[0] is x
+    with pytest.warns(FallbackWarning, match="returns tensors that share memory with its inputs: it runs without a recording"):
+        assert run(x := torch.ones(3))[0] is x
+    assert run(x := torch.zeros(3))[0] is x
     assert not run.records and "replay" not in driver.log
+
+
+def test_a_program_that_waits_is_run() -> None:
+    run, driver, weight = graphs_of(driver=StandIn(waiting=True))
+    with pytest.warns(FallbackWarning, match="cuda_graphs is on, but the program waits for the GPU"):
+        run(torch.ones(3))
+    torch.testing.assert_close(run(x := torch.arange(3.0))[0], (x + weight) ** 2)
+    assert not run.records and "record" not in driver.log and "replay" not in driver.log
 
 
 def test_without_an_accelerator_it_is_an_error() -> None:

@@ -15,6 +15,7 @@ import torch
 from fxc.codegen.triton import ahead_of_time
 from fxc.codegen.triton.ahead_of_time import CompiledKernel, CompileOptions, compile_kernel, compile_kernels
 from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.workers import Worker
 from fxc.dialects.target import GpuAttr, presets
 from fxc.errors import KernelError
 from tests.test_triton_backend import FLOAT_OPS, INTEGER_OPS, UNSIGNED_OPS, printed
@@ -108,6 +109,16 @@ def test_the_cache_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.undo()
     again = compile_kernel(source, "cuda:sm_80", cache=tmp_path)
     assert (again.assembly, again.resources) == (first.assembly, first.resources)
+
+
+def test_an_entry_is_never_taken_away_from_its_readers(tmp_path: Path) -> None:
+    """What two processes compile at once is written by the first."""
+    job = ahead_of_time.Job.of(SOURCES["pointwise"], "cuda:sm_80", cache=tmp_path)
+    with Worker() as worker:
+        job.compile(worker)
+        written = job.folder.stat().st_ino
+        job.compile(worker)
+    assert job.folder.stat().st_ino == written and list(tmp_path.iterdir()) == [job.folder]
 
 
 def test_keys_tell_everything_apart() -> None:

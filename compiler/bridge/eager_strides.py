@@ -1,4 +1,4 @@
-"""Corrections of fake tensors: strides, dtypes and errors of CPU kernels, where those of PyTorch's fakes differ.
+"""Corrections of fake tensors: strides, dtypes and errors of kernels, where those of PyTorch's fakes differ.
 
 Elementwise operators have the strides of ``loop_strides``; others have the strides of a composition of operators with correct
 fakes. Strides of tensors without elements are not corrected.
@@ -61,7 +61,7 @@ def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
             with mode:
                 result = torch.empty_like(result, dtype=dtype)
     rule = _RULES.get(func) or (partial(_looped, func) if _is_loop(func) else None)
-    if rule is None or all(_needs_no_rule(leaf) for leaf in tree_leaves((args, kwargs, result))):
+    if rule is None or (func not in _OF_CUDA and all(_needs_no_rule(leaf) for leaf in tree_leaves((args, kwargs, result)))):
         return result
     with mode:
         like = rule(next(leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)), *args, **kwargs)
@@ -193,6 +193,12 @@ def _indexed(given: Tensor, x: Tensor, indices: Sequence[Tensor | None]) -> Tens
     return _joined(given, source, *[index.expand(shape).reshape(*around[0], *shape, *around[1]) for index in found])
 
 
+def _recurrent(given: Tensor, *args: Any, **__: Any) -> Tensor:
+    """Return a fake of cuDNN's result: time steps first in memory, with batches first too."""
+    batch_first, batch_sizes = args[10], args[14]
+    return _contiguous(given.transpose(0, 1)).transpose(0, 1) if batch_first and not batch_sizes else given
+
+
 _RULES: Mapping[Any, Callable[..., Tensor]] = {
     **dict.fromkeys(
         [
@@ -242,8 +248,12 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     **dict.fromkeys([_aten.batch_norm_backward.default, _aten.native_batch_norm_backward.default], _as_second),
     **dict.fromkeys([_aten.index.Tensor, _aten._unsafe_index.Tensor], _indexed),
     _aten.roll.default: _rolled,
+    _aten._cudnn_rnn.default: _recurrent,
 }
 """Operator -> a function that returns a fake with the layout of its result, from PyTorch's fake result and the arguments."""
+
+_OF_CUDA = frozenset([_aten._cudnn_rnn.default])
+"""The operators of CUDA with a rule; the other rules are for tensors on the CPU."""
 
 _OF_SOME = frozenset([_aten.max.default, _aten.min.default])
 """The operators whose kernels, unlike their fakes, reject a tensor without elements."""

@@ -2,12 +2,13 @@
 
 A recording reads and writes fixed addresses, so each set of addresses of inputs and weights has a recording. Inputs whose
 addresses keep changing are copied to fixed tensors. Results are copied out of the memory pool that all recordings of a
-program share.
+program share. A program that waits for the GPU, as ``torch.cond`` does for its condition, cannot be recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -16,7 +17,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
-from fxc.errors import PipelineError
+from fxc.errors import FallbackWarning, PipelineError
 from fxc.runtime.host_program import HostProgram
 
 Key = tuple[Any, ...]
@@ -30,8 +31,8 @@ class GraphDriver(Protocol):
 
     ``new_pool``: memory for recordings that never run concurrently. ``new_graph``: an empty graph with a method ``replay()``.
     ``recording``: a context that captures work into a graph without running it. ``aside``: a context that runs work on a
-    separate stream and restores the random generators. ``mark``: an event after all work so far; ``wait``: later work starts
-    after the event.
+    separate stream and restores the random generators. ``waits``: whether ``run`` waits for the accelerator. ``mark``: an event
+    after all work so far; ``wait``: later work starts after the event.
     """
 
     def is_available(self) -> bool: ...
@@ -43,6 +44,8 @@ class GraphDriver(Protocol):
     def recording(self, graph: Any, pool: Any) -> AbstractContextManager[Any]: ...
 
     def aside(self) -> AbstractContextManager[Any]: ...
+
+    def waits(self, run: Callable[[], Any]) -> bool: ...
 
     def mark(self) -> Any: ...
 
@@ -72,6 +75,19 @@ class CudaDriver:
             yield
         outer.wait_stream(stream)
 
+    def waits(self, run: Callable[[], Any]) -> bool:
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            run()
+        except RuntimeError as error:
+            if "synchronizing CUDA operation" not in str(error):
+                raise
+            return True
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+        return False
+
     def mark(self) -> Any:
         return torch.cuda.current_stream().record_event()
 
@@ -88,7 +104,8 @@ class _Recording:
 class CudaGraphs:
     """Record and replay ``program.main``. PipelineError if there is no accelerator.
 
-    A program that returns its inputs, or views of them, runs without recording: a replay would return those of the first call.
+    A program that returns its inputs, or views of them, runs without recording, with a FallbackWarning: a replay would return
+    those of the first call. So does one that waits for the accelerator.
     """
 
     def __init__(self, program: HostProgram, driver: GraphDriver | None = None) -> None:
@@ -147,22 +164,28 @@ class CudaGraphs:
         return self._replayed(recording)
 
     def _record(self, inputs: Sequence[Any]) -> _Recording | None:
-        """Record a call on these tensors. If results share memory with them, turn recording off and return None."""
-        self._warm_up(inputs)
+        """Record a call on these tensors. If it cannot be replayed, turn recording off and return None."""
+        if self._warm_up(inputs):
+            return self._give_up("the program waits for the GPU, as torch.cond, item and nonzero do")
         graph = self.driver.new_graph()
         with self.driver.recording(graph, self._pool):
             results = self._main(*inputs)
         if _storages(results) & _storages((inputs, self._weights)):
-            self.records = False
-            return None
+            return self._give_up("the program returns tensors that share memory with its inputs")
         return _Recording(graph, results)
 
-    def _warm_up(self, inputs: Sequence[Any]) -> None:
-        """Run once to load libraries and kernels, and undo all writes."""
+    def _give_up(self, reason: str) -> None:
+        self.records = False
+        warnings.warn(f"cuda_graphs is on, but {reason}: it runs without a recording", FallbackWarning, stacklevel=2)
+
+    def _warm_up(self, inputs: Sequence[Any]) -> bool:
+        """Run once to load libraries and kernels, then again, and undo all writes. Return whether the program waits."""
         with self.driver.aside(), ExitStack() as stack:
             for weight in self.program.written_weights:
                 stack.callback(weight.copy_, weight.clone())
-            self._main(*tree_map_only(torch.Tensor, torch.clone, list(inputs)))
+            copies = tree_map_only(torch.Tensor, torch.clone, list(inputs))
+            self._main(*copies)
+            return self.driver.waits(lambda: self._main(*copies))
 
     def _replayed(self, recording: _Recording) -> Any:
         recording.graph.replay()

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.attributes.types import is_tensor, sizes
-from fxc.dialects.attributes.values import KnownTree, Tree, bool_attr, dtype_attr, float_attr, int_attr
+from fxc.dialects.attributes.types import device, is_tensor, sizes
+from fxc.dialects.attributes.values import KnownTree, Tree, bool_attr, device_attr, dtype_attr, float_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, integers, is_default, is_floating
@@ -183,7 +183,8 @@ def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int
     """The position along ``dim``, in each window, of the element at ``start`` in the first window, times ``below``."""
     first, step = (start - window.before) * below, window.step * below
     numbers = [int_attr(first), int_attr(first + window.count * step), int_attr(step)]
-    line = insert_call(ctx, "aten.arange.start_step", numbers, op, {"dtype": dtype_attr("int64")})
+    options = {"dtype": dtype_attr("int64"), "device": device_attr(device(op.results[0].type))}
+    line = insert_call(ctx, "aten.arange.start_step", numbers, op, options)
     shape = [int_attr(window.count), *[int_attr(1)] * (-dim - 1)]
     return line if dim == -1 else insert_call(ctx, "aten.view.default", [line, shape], op)
 

@@ -12,8 +12,6 @@ collect_ignore_glob = [] if torch.cuda.is_available() else ["test_*.py"]
 
 @pytest.fixture(autouse=True)
 def _full_precision() -> Iterator[None]:
-    """Eager's products of float32 are of float32, not of rounded numbers."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    yield
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+    """Eager's convolutions of float32 are of float32, not of rounded numbers; its products are by default."""
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield

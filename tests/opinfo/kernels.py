@@ -66,6 +66,8 @@ BY_DESIGN = (
     "a number that the program does not state",
     "a mask as an index",
     "more than 4 updates of an element",
+    "updates combined by prod",
+    "updates that replace an element and are combined",
     "polygamma of order 2 and more",
 )
 """How a reason begins for which a call is left to its operator: PyTorch raises where a kernel cannot, what is needed is known

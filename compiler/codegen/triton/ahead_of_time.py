@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -173,9 +174,12 @@ class CompilePool:
 
     def _compile(self, kernel: KernelSource, target: str, options: CompileOptions, cache: Path | None) -> CompiledKernel:
         job = Job.of(kernel, target, options, cache)
+        exists = job.folder.exists()  # asked first: another process may write it now
         found = job.result()
         if found is not None:
             return found
+        if exists:
+            shutil.rmtree(job.folder, ignore_errors=True)  # damaged
         worker = self._take() or Worker().__enter__()
         try:
             job.compile(worker)

@@ -143,7 +143,7 @@ class GpuKernel(TensorKernel):
     def _lines(self, loaded: LoadedKernel) -> tuple[list[str], dict[str, Any]]:
         """Python lines that launch the kernel on ``x0``, ... and ``y0``, ..., and the values of the names in them."""
         if 0 in self.source.grid:
-            return [], {}
+            return ["pass"], {}
         tensors = [*(f"x{i}" for i in range(len(self.inputs))), *(f"y{i}" for i in range(len(self.outputs)))]
         values = [*(f"p{i}" for i in range(len(tensors))), *(f"n{i}" for i in range(len(self.scalars)))]
         arguments = ", ".join(values)

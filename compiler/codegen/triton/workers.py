@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def compile_to_folder(kernel: KernelSource, target: dict[str, Any], options: dict[str, Any], folder: Path) -> None:
-    """Compile ``kernel`` and write its files to ``folder``, which appears complete or not at all.
+    """Compile ``kernel`` and write its files to ``folder``, which appears complete or not at all; one that exists stays.
 
     The files are the binary (``kernel.cubin``), ``kernel.s``, ``.py``, ``.json``, and ``launch.json`` for Triton's launcher.
     """
@@ -85,10 +85,9 @@ def compile_to_folder(kernel: KernelSource, target: dict[str, Any], options: dic
     (part / "kernel.s").write_text(assembly, encoding="utf-8")
     (part / "kernel.py").write_text(kernel.source, encoding="utf-8")
     (part / "kernel.json").write_text(json.dumps(facts), encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
     try:
         part.rename(folder)
-    except OSError:  # another process wrote it first
+    except OSError:  # another process wrote it first, and may be reading it
         shutil.rmtree(part, ignore_errors=True)
 
 
