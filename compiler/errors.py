@@ -102,7 +102,7 @@ class BoundsError(FxcError, IndexError, RuntimeError):
 
 
 class FallbackWarning(UserWarning):
-    """Says what runs in another way than was asked, and why; of operators also their source lines and a file that reproduces it."""
+    """Says what runs in another way than was asked, and why; for operators, with source lines and a file that reproduces it."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -393,8 +393,58 @@ def test_processes_share_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_text_that_llvm_refuses_is_an_error() -> None:
     with pytest.raises(KernelError, match="LLVM refuses"):
         compile_module("define void @f( {", ["f"], features_named(""), None)
-    with pytest.raises(KernelError, match="without the functions g"):
+    with pytest.raises(KernelError, match=r"cannot be loaded: Symbols not found: \[ g \]"):
         compile_module("define void @f() {\n  ret void\n}", ["g"], features_named(""), None)
+    with pytest.raises(KernelError, match=r"cannot be loaded: Failed to materialize symbols"):
+        compile_module(
+            "declare void @there_is_none()\ndefine void @f() {\n  tail call void @there_is_none()\n  ret void\n}",
+            ["f"],
+            features_named(""),
+            None,
+        )
+
+
+CROWDED = """
+import ctypes, torch, fxc
+from fxc.errors import KernelError
+
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+NOTHING, PRIVATE, STEP, COUNT = 0, 0x4022, 3 << 30, 50
+
+def f(x):
+    return (x.exp() * 3.25).softmax(-1), (x.tanh() * 0.3).sum(0)
+
+x = torch.arange(40.0).view(5, 8) / 40
+fxc.compile(f, (x,), options={"cache_plans": False})  # what is allocated once is allocated now
+base = libc.mmap(None, STEP * COUNT, NOTHING, PRIVATE, -1, 0)
+for bits in range(30, 11, -1):  # nothing is free above
+    while (place := libc.mmap(None, 1 << bits, NOTHING, PRIVATE, -1, 0)) > base:
+        pass
+    libc.munmap(place, 1 << bits)
+for number in range(1, COUNT):
+    libc.munmap(base + number * STEP, 4096)
+from fxc.runtime import native_code
+for code, names in LOADED:
+    native_code.load_object(code, names)
+print("ok")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the calls are Linux's")
+def test_code_is_loaded_where_memory_is_free_in_small_pieces_only() -> None:
+    """As in processes with a GPU: parts of an object that lie further apart than its code can reach would end the process."""
+    record = """
+LOADED = []
+from fxc.codegen.cpu import host_kernels
+load = host_kernels.load_object
+host_kernels.load_object = lambda code, names: LOADED.append((code, names)) or load(code, names)
+"""
+    command = [sys.executable, "-c", record + CROWDED]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert found.stdout == "ok\n" and found.returncode == 0, found.stderr[-2000:]
 
 
 def test_several_kernels_make_one_module() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from ctypes.util import find_library
 from functools import cache
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -19,13 +20,15 @@ from fxc.runtime.native_function import native_function, python_symbols
 from fxc.runtime.openmp import openmp_symbols
 
 llvm: Any = llvmlite.binding  # a module without types
+orc: Any = llvmlite.binding.orcjit
 
-_LOCK = threading.RLock()  # llvmlite's lock guards single calls, a load needs several
+_LOCK = threading.RLock()  # llvmlite's lock guards single calls
 _MAGIC: Mapping[str, bytes] = MappingProxyType({"linux": b"\x7fELF", "darwin": b"\xcf\xfa\xed\xfe"})
 """The first bytes of an object file."""
 _SMALLEST = 64
 """The size of its header in bytes."""
-_ENGINES = list[Any]()  # code lives as long as the process: callables hold its bare addresses
+_NUMBERS = count()  # the linker never takes a name twice
+_LIBRARIES = list[Any]()  # code lives as long as the process: callables hold its bare addresses
 
 
 @cache
@@ -34,8 +37,6 @@ def _initialize() -> None:
     llvm.initialize_native_asmprinter()
     if (mathematics := find_library("m")) is not None:
         llvm.load_library_permanently(mathematics)
-    for name, address in {**openmp_symbols(), **python_symbols()}.items():
-        llvm.add_symbol(name, address)
 
 
 def target_machine(features: CpuFeatures) -> Any:
@@ -46,24 +47,29 @@ def target_machine(features: CpuFeatures) -> Any:
         return target.create_target_machine(features=features.text, opt=3, reloc="pic", codemodel="default", jit=True)
 
 
-def load_object(code: bytes, names: Iterable[str], features: CpuFeatures) -> dict[str, int]:
+@cache
+def _linker() -> Any:
+    """Return LLVM's linker, JITLink. It keeps the sections of an object together, whatever else is in the address space."""
+    _initialize()
+    return orc.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
+
+
+def load_object(code: bytes, names: Sequence[str]) -> dict[str, int]:
     """Load an object file and return the addresses of its functions. KernelError if that fails or one is missing."""
     if not code.startswith(_MAGIC.get(sys.platform, b"")) or len(code) < _SMALLEST:  # LLVM would crash
         raise KernelError("machine code that cannot be loaded: it is no object file")
+    library = orc.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name, address in {**openmp_symbols(), **python_symbols()}.items():
+        library.import_symbol(name, address)
+    for name in names:
+        library.export_symbol(name)
     with _LOCK:
         try:
-            reference = llvm.ObjectFileRef.from_data(code)
-            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine(features))
-            engine.add_object_file(reference)
-            engine.finalize_object()
+            loaded = library.link(_linker(), f"kernels {next(_NUMBERS)}")
         except RuntimeError as error:
             raise KernelError(f"machine code that cannot be loaded: {error}") from error
-        addresses: dict[str, int] = {name: engine.get_function_address(name) for name in names}
-        missing = sorted(name for name, address in addresses.items() if not address)
-        if missing:
-            raise KernelError(f"machine code without the functions {', '.join(missing)}")
-        _ENGINES.append(engine)
-        return addresses
+        _LIBRARIES.append(loaded)
+    return {name: loaded[name] for name in names}
 
 
 def load_stored(code: KernelCode, features: str, entry: str) -> Mapping[str, Callable[..., object]]:
@@ -75,5 +81,5 @@ def load_stored(code: KernelCode, features: str, entry: str) -> Mapping[str, Cal
     wanted = features_named(features) if features else here
     if not wanted.names <= here.names or code.key != KernelCode.key_of(wanted):
         raise KernelError("machine code of another CPU or version")
-    addresses = load_object(code.code, [name + entry for name in code.names], wanted)
+    addresses = load_object(code.code, [name + entry for name in code.names])
     return {name: native_function(name, addresses[name + entry]) for name in code.names}

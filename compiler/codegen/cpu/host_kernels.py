@@ -24,10 +24,10 @@ def compile_kernels(kernels: Sequence[KernelOp], features: CpuFeatures) -> bytes
     return cached_object(module.text(), features, ObjectCache(default_cache_folder() / "cpu"))
 
 
-def load_kernels(code: bytes, names: Sequence[str], features: CpuFeatures) -> Mapping[str, Callable[..., object]]:
+def load_kernels(code: bytes, names: Sequence[str]) -> Mapping[str, Callable[..., object]]:
     """The functions of an object file from ``compile_kernels``. Each takes addresses and returns 0 or a failure code.
 
     KernelError if the file cannot be loaded or lacks a kernel.
     """
-    entries = load_object(code, [name + ENTRY for name in names], features)
+    entries = load_object(code, [name + ENTRY for name in names])
     return {name: native_function(name, entries[name + ENTRY]) for name in names}

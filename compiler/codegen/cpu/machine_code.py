@@ -21,7 +21,7 @@ _OPTIMIZATION = 1
 def compile_module(text: str, names: Sequence[str], features: CpuFeatures, cache: ObjectCache | None) -> dict[str, int]:
     """The addresses of the functions ``names`` in ``text``. KernelError if LLVM rejects the text."""
     code = object_code(text, features) if cache is None else cached_object(text, features, cache)
-    return load_object(code, names, features)
+    return load_object(code, names)
 
 
 def cached_object(text: str, features: CpuFeatures, cache: ObjectCache) -> bytes:

@@ -63,10 +63,10 @@ class Kernels:
         names, stored = sorted(self.launched), self.stored
         if stored is not None and stored.key == KernelCode.key_of(self.features) and set(names) <= set(stored.names):
             with suppress(KernelError):  # code of another LLVM of equal version: compile it again
-                return load_kernels(stored.code, names, self.features)
+                return load_kernels(stored.code, names)
         self.stored = self.compile()
         assert self.stored is not None
-        return load_kernels(self.stored.code, names, self.features)
+        return load_kernels(self.stored.code, names)
 
     def compile(self) -> KernelCode | None:
         """The machine code of all native kernels; None if there are none."""
