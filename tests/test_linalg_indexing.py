@@ -27,7 +27,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 OF_MANY_UPDATES = accumulating.RECORDS["aten.scatter_reduce.two"]
 OF_INDICES = (indexing, assembling, accumulating, views)
 COVERED = {name for family in OF_INDICES for name, record in family.RECORDS.items() if record != OF_MANY_UPDATES}
-TARGETS = {"interpreter": "cpu", "simulator": "cuda:sm_80", "native": "cpu:avx2", "gpu": "cuda:sm_80"}
+TARGETS = {"interpreter": "cpu", "simulator": "cuda:sm_80", "native": "cpu:avx2", "gpu": "cuda:sm_90"}
 """What kernels are made for, that an engine runs."""
 
 EAGER = (IndexError, RuntimeError)

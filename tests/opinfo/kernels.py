@@ -66,7 +66,8 @@ BY_DESIGN = (
     "a number that the program does not state",
     "a mask as an index",
     "more than 4 updates of an element",
-    "updates combined by prod",
+    "updates combined by",
+    "a range of floats",
     "updates that replace an element and are combined",
     "polygamma of order 2 and more",
 )
