@@ -25,6 +25,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "with gaps": lambda x: torch.stack([x, x + 1], -1)[..., 0],
     "one channel": lambda x: x[:, :1].contiguous(memory_format=torch.channels_last),
     "one image": lambda x: x[:1].contiguous(memory_format=torch.channels_last),
+    "one row": lambda x: x[:1, :1].reshape(1, 1, 1, 20).to(memory_format=torch.channels_last),
 }
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "roll": lambda x: x.roll(1, 1),
@@ -44,6 +45,10 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "batch_norm, running": lambda x: F.batch_norm(x, torch.zeros(x.shape[1]), torch.ones(x.shape[1]), training=True),
     "pad": lambda x: F.pad(x, (1, 1, 1, 1, 1, 1), mode="replicate"),
     "channel_shuffle": lambda x: F.channel_shuffle(x, x.shape[1]),
+    "another dtype, joined": lambda x: torch.hstack([x, x.to(torch.float64) + 2]),
+    "upsampled": lambda x: F.interpolate(x, scale_factor=2.0, mode="nearest"),
+    "upsampled rows": lambda x: F.interpolate(x[0], scale_factor=2.0, mode="nearest")[None],
+    "upsampled volumes": lambda x: F.interpolate(x[None], scale_factor=2.0, mode="nearest")[0],
     "times two": lambda x: F.conv2d(x * 2, torch.ones(2, x.shape[1], 1, 1)),
 }
 AFTER: dict[str, Callable[[Tensor], Tensor]] = {

@@ -1,6 +1,7 @@
 """Gradients through writes to intermediates: zero where something was written, kept elsewhere."""
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -164,3 +165,26 @@ def test_gradients_through_writes_to_complex_tensors(name: str, target: str | No
 
     x = torch.randn(4, 4).requires_grad_()
     has_right_gradient(f, x, target)
+
+
+FILLS: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "fill_": lambda y, x: y.fill_(x),
+    "masked_fill_": lambda y, x: y.masked_fill_(y > 1, x),
+    "index_fill_": lambda y, x: y.index_fill_(0, INDEX, x),
+    "all": lambda y, x: operator.setitem(y, ..., x),
+    "rows": lambda y, x: operator.setitem(y, slice(0, 2), x),
+    "where": lambda y, x: operator.setitem(y, y > 1, x),
+}
+
+
+@pytest.mark.parametrize("route", ["static", "training", "training_host", "compile", "dynamic"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bool])
+@pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
+def test_integer_tensors_have_no_gradient(fill: Callable[[Tensor, Tensor], object], dtype: torch.dtype, route: str) -> None:
+    """After PyTorch's fill they require one; the number still has its gradient by other ways."""
+
+    def f(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        fill(y, x.sum())
+        return (x * 3,)
+
+    check(route, f, lambda: [torch.tensor([2.0, 3.0], requires_grad=True), torch.arange(4).to(dtype)])

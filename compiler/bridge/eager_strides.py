@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, _prims_common
+from torch._decomp import decompositions
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 from torch._prims_common import make_contiguous_strides_for, suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -22,18 +23,29 @@ from fxc.bridge.loop_strides import is_contiguous, is_dense, is_same, loop_strid
 
 _torch: Any = torch
 _prims: Any = _prims_common
+_decompositions: Any = decompositions
 _aten: Any = torch.ops.aten
 
 
 @contextmanager
 def in_all_fakes() -> Generator[None, None, None]:
-    """A context that also corrects PyTorch's fake tensors: captured graphs depend on strides, such as for ``reshape``."""
-    plain = FakeTensorMode.dispatch
-    FakeTensorMode.dispatch = _corrected(plain)
+    """A context that also corrects PyTorch's fake tensors and decompositions: captured graphs depend on strides."""
+    plain, upsample = FakeTensorMode.dispatch, _decompositions._upsample_nearest
+    FakeTensorMode.dispatch, _decompositions._upsample_nearest = _corrected(plain), _in_own_format(upsample)
     try:
         yield
     finally:
-        FakeTensorMode.dispatch = plain
+        FakeTensorMode.dispatch, _decompositions._upsample_nearest = plain, upsample
+
+
+def _in_own_format(upsample: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return ``upsample`` with contiguous or channels_last results, which the decomposition has for images only."""
+
+    def upsampled(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        result = upsample(x, *args, **kwargs)
+        return result if result.dim() == 4 else result.contiguous(memory_format=suggest_memory_format(x))
+
+    return upsampled
 
 
 def lay_out_as_eager(mode: FakeTensorMode) -> None:
@@ -145,7 +157,7 @@ def _like_first(_: Tensor, x: Tensor, y: Tensor, *__: Any, **___: Any) -> Tensor
     return torch.empty_like(_torch.broadcast_tensors(x, y)[0])
 
 
-def _cloned(given: Tensor, x: Tensor, memory_format: torch.memory_format | None = None) -> Tensor:
+def _cloned(given: Tensor, x: Tensor, memory_format: torch.memory_format | None = None, **_: Any) -> Tensor:
     return given if memory_format not in (None, torch.preserve_format) else _preserved(given, x)
 
 
@@ -213,7 +225,7 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
         ],
         _preserved,
     ),
-    _aten.clone.default: _cloned,
+    **dict.fromkeys([_aten._to_copy.default, _aten.clone.default], _cloned),
     _aten.floor_divide.default: _joined,
     **dict.fromkeys([_aten.binary_cross_entropy.default, _aten.huber_loss.default], _like_first),
     _aten.ldexp.Tensor: _ldexp,

@@ -33,6 +33,7 @@ from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.import_fx import import_fx, import_traced
 from fxc.frontends.indexed_writes import IndexedWrites
+from fxc.frontends.integer_fills import IntegerFills
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
@@ -267,6 +268,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         autograd_functions.recorded(),
         _NoNewData(),
         IndexedWrites(),
+        IntegerFills(),
     ):
         if dynamic_shapes is None:
             exported = torch.export.export(module, args, kwargs, strict=False)
@@ -330,7 +332,8 @@ def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | Non
     if not IS_PLAIN:
         return None
 
-    return traced(module, args)
+    with IntegerFills():
+        return traced(module, args)
 
 
 def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None]) -> torch.nn.Module:

@@ -34,8 +34,8 @@ MISCOUNTED: Final = frozenset({"multilabel_margin_loss", "multilabel_margin_loss
 TIES: Final = frozenset({"multi_margin_loss"})
 """Operators whose decomposition in AOTAutograd has another gradient at exact ties of the margin."""
 
-FILLS: Final = frozenset({"fill_", "setitem"})
-"""Operators that fill a tensor with a number, which may be in a tensor without dimensions."""
+FILLS: Final = frozenset({"fill_", "index_fill_", "masked_fill_", "setitem"})
+"""Operators that fill elements of a tensor with a number, which may be in a tensor without dimensions."""
 
 DIVIDED: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "group_norm", "native_group_norm"})
 """Operators whose gradient AOTAutograd divides by the number of elements in Python: an error for empty tensors."""
@@ -60,7 +60,7 @@ def _is_lost(node: Node) -> bool:
 
 
 def _has_no_gradient(node: Node) -> bool:
-    """Whether ``node`` fills a complex tensor with a real number that requires a gradient: PyTorch's formula for it fails.
+    """Whether ``node`` fills a complex or integer tensor with a real number that requires a gradient: PyTorch's formula fails.
 
     Eager mode fails only where that gradient is used.
     """
@@ -69,7 +69,7 @@ def _has_no_gradient(node: Node) -> bool:
     target, value = (_tensor(each) if isinstance(each, Node) else None for each in (node.args[0], node.args[-1]))
     if target is None or value is None or value.dim() > 0:
         return False
-    return target.is_complex() and not value.is_complex() and value.requires_grad
+    return not (target.is_floating_point() or value.is_complex()) and value.requires_grad
 
 
 def _writes_what_is_hidden(module: GraphModule) -> bool:
