@@ -294,3 +294,46 @@ def test_only_graphs_that_write_what_is_counted_in_go_to_eager() -> None:
 
     assert left_to_eager(chunks, torch.randn(4, 4), torch.randn(3)) == [False]
     assert left_to_eager(written, torch.randn(4, 4)) == [True]
+
+
+COPIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "select_scatter": lambda x: x.select_scatter(torch.zeros(2), 0, -1),
+    "slice_scatter": lambda x: x.slice_scatter(torch.zeros(1, 2), 0, 1, 2),
+    "diagonal_scatter": lambda x: x.diagonal_scatter(torch.zeros(2)),
+    "of a view": lambda x: x.t()[None].select_scatter(torch.zeros(1, x.shape[0]), 1, 0)[0],
+}
+
+
+def rows(first: int) -> Tensor:
+    return torch.arange(12.0 + 2 * first).view(6 + first, 2)[first:]
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+def test_copies_begin_where_their_operand_does(copy: Callable[[Tensor], Tensor]) -> None:
+    """``as_strided`` of them counts from the start of a memory with what was before the operand."""
+
+    def f(x: Tensor) -> Tensor:
+        return copy(x).as_strided((3,), (1,), 2) * 2
+
+    compiled = fxc.compile(f, (rows(0),))
+    assert torch.equal(compiled(rows(0)), f(rows(0)))
+    with pytest.raises(InputError, match="input x begins at element 4 of its storage, and the model counts"):
+        compiled(rows(2))
+    with pytest.raises(CaptureError, match=r"'%x' begins at element 4 of its storage") as caught:
+        fxc.compile(f, (rows(2),))
+    assert "pass x.clone()" in str(caught.value)
+    for first in (0, 2):
+        assert left_to_eager(f, rows(first)) == [first > 0]
+        torch._dynamo.reset()
+        assert torch.equal(torch.compile(f, backend="fxc")(rows(first)), f(rows(first)))
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+def test_copies_of_parts_begin_where_the_part_does(copy: Callable[[Tensor], Tensor]) -> None:
+    def f(x: Tensor) -> Tensor:
+        return copy((x + 1)[2:]).as_strided((3,), (1,), 2) * 2
+
+    with pytest.raises(CaptureError, match=r"the result of aten.slice.Tensor may begin after the start of its storage"):
+        fxc.compile(f, (rows(0),))
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(f, backend="fxc")(rows(0)), f(rows(0)))

@@ -8,15 +8,17 @@ from itertools import combinations
 from typing import Any
 
 import torch
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from fxc.dialects.text.diagnostics import place_of
+from fxc.dialects.text.syntax import op_text
 from fxc.errors import CaptureError
 from fxc.export.plan_time_values import state_name
 from fxc.passes.analysis.written_arguments import placed_arguments, written_arguments
 from fxc.program.program import Program
 from fxc.runtime.guards import PLAIN
 from fxc.runtime.lazy import marks
-from fxc.runtime.shared_memory import WITHOUT_SHARING, back, memory_range, share_bytes, starts_later
+from fxc.runtime.shared_memory import WITHOUT_SHARING, copied, memory_range, share_bytes, starts_later
 
 
 def refuse_partial_sharing(program: Program) -> None:
@@ -49,11 +51,18 @@ def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None
 
 
 def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
-    """CaptureError if a written tensor has a storage offset and the program counts offsets from the start of its storage.
+    """CaptureError if a tensor has a storage offset and the program counts offsets from the start of its storage.
 
-    A program assumes that the storage offset of each tensor is 0. ``leaves``: the inputs of the example call.
+    A program assumes that the storage offset is 0, of written tensors and of copies that retain it. ``leaves``: the inputs of
+    the example call.
     """
-    placed = _placed(program)
+    placed = placed_arguments(program.module, program.main)
+    written = written_arguments(program.main, or_returned=False)
+    if views := placed - set(program.main.args):
+        op = next(iter(views)).owner
+        assert isinstance(op, Operation)
+        message, hint = starts_later(f"the result of {op.name.removeprefix('torch.')}", "scatter into a copy of it, .clone()")
+        raise CaptureError(message, hint=hint, op=op_text(op), place=place_of(op))
     given = (argument for argument in program.main.args if state_name(program, argument) is None)
     tensors = {**program.state, **{_name(program, argument): leaf for argument, leaf in zip(given, leaves or ())}}
     for argument in program.main.args:
@@ -61,19 +70,15 @@ def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
         tensor = tensors.get(name)
         if argument in placed and isinstance(tensor, torch.Tensor) and (offset := tensor.storage_offset()):
             is_state = name in program.state
-            way = f"register a copy, {name}.clone()" if is_state else back(name.removeprefix("%"), "clone")
+            way = f"register a copy, {name}.clone()" if is_state else copied(name.removeprefix("%"), argument in written)
             message, hint = starts_later(repr(name), way, offset)
             raise CaptureError(message, hint=hint)
 
 
 def placed_state(program: Program) -> set[str]:
     """The names of the model's tensors that must have storage offset 0."""
-    return {name for argument in _placed(program) if (name := state_name(program, argument)) is not None}
-
-
-def _placed(program: Program) -> set[SSAValue]:
-    placed = placed_arguments(program.module, program.main)
-    return placed & written_arguments(program.main, or_returned=False) if placed else placed
+    placed = placed_arguments(program.module, program.main) & set(program.main.args)
+    return {name for argument in placed if (name := state_name(program, argument)) is not None}
 
 
 def written_state(program: Program) -> set[str]:

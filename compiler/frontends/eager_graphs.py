@@ -24,6 +24,9 @@ from fxc.semantics.windows import counts_in_memory, makes_windows, may_write, na
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
 """Operators with offsets from the start of an operand's storage, which functionalization does not preserve."""
 
+RETAINING: Final = frozenset({"diagonal_scatter", "select_scatter", "slice_scatter"})
+"""Operators whose results have memory of their own, and the storage offset of their operand."""
+
 UNDECLARED: Final = frozenset(operator.split(".")[1] for operator in UNDECLARED_VIEWS)
 """Operators whose results are views that their schemas do not declare: functionalization treats them as copies, and autograd
 misses writes through them."""
@@ -45,7 +48,12 @@ def is_for_eager(module: GraphModule) -> bool:
     """Whether AOTAutograd compiles ``module`` wrongly or not at all: a write, a fill, a returned view, a loss or a norm."""
     if any(_is_lost(node) or _has_no_gradient(node) for node in _nodes(module)):
         return True
-    if _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module):
+    if (
+        _counts_in_copy(module)
+        or _writes_what_is_hidden(module)
+        or _uses_number_of_written(module)
+        or _returns_overlapping_input(module)
+    ):
         return True
     return _writes_overlapping_windows(module)
 
@@ -84,6 +92,20 @@ def _writes_what_is_hidden(module: GraphModule) -> bool:
         return bool(written)
     counted = _memory([value for node in hidden for value in (node, *node.all_input_nodes)])
     return not counted.isdisjoint(_memory([value for node in written for value in _written_by(node)]))
+
+
+def _counts_in_copy(module: GraphModule) -> bool:
+    """Whether ``as_strided`` counts in a copy that begins after the start of its storage: kernels make such copies at 0."""
+    nodes = _nodes(module)
+    later = [node for node in nodes if name_of(node) in RETAINING and _begins_later(node.all_input_nodes[0])]
+    counted = [node.all_input_nodes[0] for node in nodes if later and name_of(node) in STRIDED]
+    return not _memory(later).isdisjoint(_memory(counted))
+
+
+def _begins_later(node: Node) -> bool:
+    """Whether the storage offset may not be 0."""
+    offset = 0 if (value := _tensor(node)) is None else value.storage_offset()
+    return not isinstance(offset, int) or offset > 0
 
 
 def _nodes(module: GraphModule) -> list[Node]:

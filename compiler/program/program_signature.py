@@ -68,7 +68,7 @@ def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str
 def with_writes(signature: Signature, program: Program) -> Signature:
     """``signature`` of the captured ``program`` with the inputs that it may write, and those that must start their storage."""
     written = written_arguments(program.main, or_returned=False)
-    placed = written & placed_arguments(program.module, program.main)
+    placed = placed_arguments(program.module, program.main)
     facts = map(ArgumentFacts.of, argument_attributes(program.main))
     given = [argument for argument, known in zip(program.main.args, facts, strict=True) if not known.is_state]
     inputs = tuple(

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import InputError
 from fxc.runtime.guards import PLAIN, Guard, Names, tensor_tests
-from fxc.runtime.shared_memory import WITHOUT_SHARING, back, memory_range, share_bytes, starts_later
+from fxc.runtime.shared_memory import WITHOUT_SHARING, back, copied, memory_range, share_bytes, starts_later
 from fxc.runtime.size_expressions import Dim, value_of
 
 
@@ -116,8 +116,8 @@ def memory_guards(inputs: Inputs, names: Names) -> Iterator[Guard]:
     for i, spec in tensors.items():
         if spec.at_start:
 
-            def later(values: Values, i: int = i, name: str = spec.name) -> InputError:
-                message, hint = starts_later(f"input {name}", back(name, "clone"), values[i].storage_offset())
+            def later(values: Values, i: int = i, name: str = spec.name, is_written: bool = spec.written) -> InputError:
+                message, hint = starts_later(f"input {name}", copied(name, is_written), values[i].storage_offset())
                 return InputError(message, hint=hint)
 
             yield Guard(f"not x{i}.storage_offset()", later)

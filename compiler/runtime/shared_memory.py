@@ -35,20 +35,23 @@ def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tens
     return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)
 
 
-def starts_later(which: str, way: str, offset: int | torch.SymInt) -> tuple[str, str]:
+def starts_later(which: str, way: str, offset: int | torch.SymInt | None = None) -> tuple[str, str]:
     """Return message and hint for a tensor that must begin at the start of its storage, but begins at element ``offset``.
 
-    ``way`` is a workaround in the hint.
+    ``way`` is a workaround in the hint. ``offset`` is None if it may be 0.
     """
-    message = (
-        f"{which} begins at element {offset} of its storage, and the model, which writes there, counts from where that starts "
-        "(as_strided with a storage_offset)"
-    )
+    begins = "may begin after the start" if offset is None else f"begins at element {offset}"
+    message = f"{which} {begins} of its storage, and the model counts from where that starts (as_strided with a storage_offset)"
     return message, f"use torch.compile(model, backend='fxc'), or {way}"
 
 
 WITHOUT_SHARING = "use torch.compile(model, backend='fxc'), or pass a copy of what is only read, if it need not see the write"
 """The hint if an input shares memory with another tensor, and one of them is written."""
+
+
+def copied(name: str, is_written: bool) -> str:
+    """Return the hint to call a model with a copy of a tensor, and if the model writes it, to copy the result back."""
+    return back(name, "clone") if is_written else f"pass {name}.clone()"
 
 
 def back(name: str, method: str) -> str:

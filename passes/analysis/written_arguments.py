@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
@@ -30,17 +31,46 @@ def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAV
 
 
 def placed_arguments(module: ModuleOp, function: FuncOp) -> set[SSAValue]:
-    """The arguments of ``function`` whose storage offset, or that of a view of them, an op reads or may read."""
+    """The values that must begin at the start of their storage: an op reads the storage offset of a view of them, or may.
+
+    Among arguments only those that are written, since the offset of others is that of the caller's tensor; and all values of
+    which an op reads it in a copy with the same offset (``RETAINING``). The second may be views that ``function`` makes.
+    """
     if not any(map(_counts, module.walk())):
         return set()
-    sources, found = dict[SSAValue, set[SSAValue]](), set[SSAValue]()
+    sources, copied = dict[SSAValue, set[SSAValue]](), dict[SSAValue, set[SSAValue]]()
+    read, retained = set[SSAValue](), set[SSAValue]()
     for op in function.body.block.ops:
         if isinstance(op, CallOp) or any(map(_counts, op.walk())):
             for value in op.operands:
-                found |= sources.get(value, {value})
+                read |= sources.get(value, {value})
+                retained |= copied.get(value, set())
         for index, value in aliases(op):
             sources.setdefault(op.results[index], set()).update(sources.get(value, {value}))
-    return found & set(function.args)
+            copied.setdefault(op.results[index], set()).update(copied.get(value, set()))
+        if isinstance(op, TorchOp) and op.operator in RETAINING:
+            copied[op.results[0]] = copied.get(op.operands[0], set()) | _starts(op.operands[0])
+    return (read & written_arguments(function, or_returned=False)) | retained
+
+
+RETAINING: Final = frozenset({"aten.diagonal_scatter.default", "aten.select_scatter.default", "aten.slice_scatter.default"})
+"""Operators whose result has the storage offset of its first operand, although it has memory of its own."""
+
+_KEEP_START: Final = frozenset({"view", "reshape", "_unsafe_view", "permute", "transpose", "t", "expand", "detach", "alias",
+    "squeeze", "unsqueeze", "flatten", "unflatten"})  # fmt: skip
+"""Views that begin where their operand does."""
+
+
+def _starts(value: SSAValue) -> set[SSAValue]:
+    """The argument that begins where ``value`` does, or the view that may begin later than its base; none for new memory."""
+    while isinstance(op := value.owner, Operation):
+        bases = {base for index, base in aliases(op) if op.results[index] is value}
+        if not bases:
+            return set()
+        if len(bases) > 1 or not (isinstance(op, TorchOp) and op.operator.split(".")[1] in _KEEP_START):
+            break
+        [value] = bases
+    return {value}
 
 
 def _counts(op: Operation) -> bool:

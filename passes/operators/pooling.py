@@ -183,7 +183,9 @@ def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int
     """The position along ``dim``, in each window, of the element at ``start`` in the first window, times ``below``."""
     first, step = (start - window.before) * below, window.step * below
     numbers = [int_attr(first), int_attr(first + window.count * step), int_attr(step)]
-    options = {"dtype": dtype_attr("int64"), "device": device_attr(device(op.results[0].type))}
+    type = op.results[0].type
+    assert is_tensor(type)
+    options = {"dtype": dtype_attr("int64"), "device": device_attr(device(type))}
     line = insert_call(ctx, "aten.arange.start_step", numbers, op, options)
     shape = [int_attr(window.count), *[int_attr(1)] * (-dim - 1)]
     return line if dim == -1 else insert_call(ctx, "aten.view.default", [line, shape], op)
