@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SHELL := /bin/bash
 
-.PHONY: demo test test-all test-opinfo test-kernels lint format bench bench-gpu clean bench-cpu
+.PHONY: demo test test-all test-opinfo test-kernels test-gpu lint format bench bench-gpu clean bench-cpu
 
 # GPT-2 and ConvNeXt become text, go through the pipeline, come back as FX graphs, and equal eager.
 demo: $(READY)
@@ -29,6 +29,10 @@ test-opinfo: $(READY)
 # Every kernel of the zoo, forward and backward, compiled for GPUs that need not be here: none may spill.
 test-kernels: $(READY)
 	$(BIN)/python -m tests.models.compiled_kernels
+
+# On a GPU: kernels of the zoo and of operators, models with each option, random programs. Elsewhere there are none.
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -q -n 8 tests/gpu
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -130,6 +130,8 @@ def layout_difference(expected: Run, actual: Run, same_views: bool, copied: Sequ
     # the new value of such an input is dense in a program, and so is what takes its strides from it (docs/status.md)
     follows = any(value._version and not is_dense(value) for value in expected.inputs)
     for i, (a, e) in enumerate(zip(actual.results, expected.results)):
+        if a.device != e.device:
+            return f"device of result {i}: {a.device} for {e.device}"
         if a.dtype != e.dtype:
             return f"dtype of result {i}: {a.dtype} for {e.dtype}"
         if a.shape != e.shape:
