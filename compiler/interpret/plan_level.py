@@ -24,7 +24,7 @@ from fxc.dialects.text.diagnostics import OpVerifyException, one_line, place_of
 from fxc.dialects.verify.races import check_order
 from fxc.errors import KernelError
 from fxc.interpret.tile_level import launch_into
-from fxc.interpret.tile_memory import bytes_of
+from fxc.runtime.shared_memory import memory_range
 
 Rule: TypeAlias = Callable[[Any, Sequence[Any], bool], Sequence[Any]]
 """Return the results of an operation for these operands; the last argument: use float64 for floats."""
@@ -134,11 +134,11 @@ def _is_strided(value: Any) -> bool:
 def release(tensors: Sequence[Any], others: Sequence[Any], arenas: Sequence[torch.Tensor]) -> None:
     """Overwrite the memory of those ``tensors`` in one of ``arenas`` that no tensor of ``others`` uses."""
     starts = {arena.untyped_storage().data_ptr() for arena in arenas}
-    used = [bytes_of(other) for other in others if _is_strided(other)]
+    used = [memory_range(other) for other in others if _is_strided(other)]
     for tensor in tensors:
         if not (_is_strided(tensor) and tensor.numel() and tensor.untyped_storage().data_ptr() in starts):
             continue
-        first, end = bytes_of(tensor)
+        first, end = memory_range(tensor)
         if not any(start < end and first < stop for start, stop in used):
             memory = tensor.untyped_storage()
             whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(memory)

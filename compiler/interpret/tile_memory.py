@@ -32,13 +32,6 @@ def _anything(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
     return torch.full(shape, True if dtype is torch.bool else torch.iinfo(dtype).min, dtype=dtype)
 
 
-def bytes_of(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the address range [start, end) of ``tensor``."""
-    start = tensor.data_ptr()
-    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (last + 1) * tensor.element_size() * bool(tensor.numel())
-
-
 class Buffer:
     """The elements behind one pointer.
 

@@ -18,8 +18,9 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile.kernel import INIT, KernelOp
 from fxc.dialects.tile.types import PtrType, element_of
 from fxc.errors import FxcError, NoRuleError
-from fxc.interpret.tile_memory import Buffer, bytes_of, kernel_error
+from fxc.interpret.tile_memory import Buffer, kernel_error
 from fxc.interpret.tile_ops import BINARY, CASTS
+from fxc.runtime.shared_memory import memory_range, share_bytes
 
 Tensor = torch.Tensor
 
@@ -66,7 +67,7 @@ class Launch:
             if self.kernel.access(written) == "read":
                 continue
             for value, parameter in given:
-                if not _are_the_same(value, out) and _share_memory(value, out):
+                if not _are_the_same(value, out) and share_bytes(value, out):
                     what = f"%{argument_name(written)} is written, and shares memory with %{argument_name(parameter)}"
                     raise kernel_error(what, self.kernel)
 
@@ -149,22 +150,4 @@ def argument_name(argument: BlockArgument) -> str:
 
 def _are_the_same(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors are identical, or views of the same byte range."""
-    return a is b or (a.numel() > 0 and a.device == b.device and bytes_of(a) == bytes_of(b))
-
-
-def _share_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether ``a`` and ``b`` have a byte in common."""
-    if a.device != b.device or a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
-        return False
-    (start, end), (first, stop) = bytes_of(a), bytes_of(b)
-    if start >= stop or first >= end:
-        return False
-    taken = torch.zeros(max(end, stop) - min(start, first), dtype=torch.bool, device="cpu")
-    for tensor, offset in ((a, start), (b, first)):
-        size = tensor.element_size()
-        steps = [step * size for step in tensor.stride()]
-        bytes = taken[offset - min(start, first) :].as_strided((*tensor.shape, size), (*steps, 1))
-        if tensor is b:
-            return bool(bytes.any())
-        bytes.fill_(True)
-    return False
+    return a is b or (a.numel() > 0 and a.device == b.device and memory_range(a) == memory_range(b))

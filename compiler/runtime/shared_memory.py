@@ -6,7 +6,7 @@ import torch
 
 
 def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the address range [start, end) of a strided ``tensor`` that has elements."""
+    """Return the address range [start, end) of a strided ``tensor``."""
     if tensor.is_contiguous():
         return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
