@@ -17,15 +17,15 @@ from torch.utils._pytree import tree_leaves
 
 from fxc.bridge.tensors import symbolic_parts, type_of
 from fxc.dialects.attributes.types import is_tensor, overlaps, sizes, strides
-from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
+from fxc.dialects.torch_ops.effects import COPIES_AT_OFFSET, UNDECLARED_VIEWS
 from fxc.frontends.noop_dropout import dropped, is_idle
 from fxc.semantics.windows import counts_in_memory, makes_windows, may_write, name_of
 
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
 """Operators with offsets from the start of an operand's storage, which functionalization does not preserve."""
 
-RETAINING: Final = frozenset({"diagonal_scatter", "select_scatter", "slice_scatter"})
-"""Operators whose results have memory of their own, and the storage offset of their operand."""
+RETAINING: Final = frozenset(operator.split(".")[1] for operator in COPIES_AT_OFFSET)
+"""Operators whose results have the storage offset of their operand, which kernels do not retain."""
 
 UNDECLARED: Final = frozenset(operator.split(".")[1] for operator in UNDECLARED_VIEWS)
 """Operators whose results are views that their schemas do not declare: functionalization treats them as copies, and autograd

@@ -19,7 +19,7 @@ class IntegerFills(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _FILLS and not (args[0].is_floating_point() or args[0].is_complex()):
+        if func in _FILLS and args and not (args[0].is_floating_point() or args[0].is_complex()):
             args, kwargs = tree_map_only(torch.Tensor, _detached, (args, kwargs))
         return func(*args, **kwargs)
 

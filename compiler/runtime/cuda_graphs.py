@@ -165,7 +165,7 @@ class CudaGraphs:
 
     def _record(self, inputs: Sequence[Any]) -> _Recording | None:
         """Record a call on these tensors. If it cannot be replayed, turn recording off and return None."""
-        if self._warm_up(inputs):
+        if self._waits(inputs):
             return self._give_up("the program waits for the GPU, as torch.cond, item and nonzero do")
         graph = self.driver.new_graph()
         with self.driver.recording(graph, self._pool):
@@ -178,14 +178,17 @@ class CudaGraphs:
         self.records = False
         warnings.warn(f"cuda_graphs is on, but {reason}: it runs without a recording", FallbackWarning, stacklevel=2)
 
-    def _warm_up(self, inputs: Sequence[Any]) -> bool:
-        """Run once to load libraries and kernels, then again, and undo all writes. Return whether the program waits."""
+    def _waits(self, inputs: Sequence[Any]) -> bool:
+        """Run once to load libraries and kernels, and undo all writes. Return whether the program waits for the GPU.
+
+        The first time, it runs again to find that out. Meanwhile, other threads that wait for the GPU get an error.
+        """
         with self.driver.aside(), ExitStack() as stack:
             for weight in self.program.written_weights:
                 stack.callback(weight.copy_, weight.clone())
             copies = tree_map_only(torch.Tensor, torch.clone, list(inputs))
             self._main(*copies)
-            return self.driver.waits(lambda: self._main(*copies))
+            return not self._recordings and self.driver.waits(lambda: self._main(*copies))
 
     def _replayed(self, recording: _Recording) -> Any:
         recording.graph.replay()

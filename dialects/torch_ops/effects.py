@@ -53,6 +53,19 @@ VIEWS_OF_EACH = frozenset(
 VIEWS_OF_FIRST = frozenset({"aten.type_as.default", "aten.to.other"})
 """Composite operators whose results may be their first argument, but not views of another one."""
 
+COPIES_AT_OFFSET = frozenset({"aten.diagonal_scatter.default", "aten.select_scatter.default", "aten.slice_scatter.default"})
+"""Operators whose result has memory of its own, and in it the storage offset of the first operand."""
+
+VIEWS_FROM_START = frozenset(
+    {
+        "aten._unsafe_view.default", "aten.alias.default", "aten.detach.default", "aten.expand.default",
+        "aten.flatten.using_ints", "aten.permute.default", "aten.reshape.default", "aten.squeeze.default", "aten.squeeze.dim",
+        "aten.squeeze.dims", "aten.t.default", "aten.transpose.int", "aten.unflatten.int", "aten.unsqueeze.default",
+        "aten.view.default",
+    }
+)  # fmt: skip
+"""Views that begin where their operand does; others may begin later."""
+
 DETACHES = frozenset({"aten.detach.default"})
 """Operators whose result is a view that autograd treats as a new tensor without a gradient."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
@@ -12,6 +11,7 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.base.effects import aliases, writes
 from fxc.dialects.torch_ops.base import TorchOp, counts_in_storage
+from fxc.dialects.torch_ops.effects import COPIES_AT_OFFSET, VIEWS_FROM_START
 
 
 def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAValue]:
@@ -34,7 +34,7 @@ def placed_arguments(module: ModuleOp, function: FuncOp) -> set[SSAValue]:
     """The values that must begin at the start of their storage: an op reads the storage offset of a view of them, or may.
 
     Among arguments only those that are written, since the offset of others is that of the caller's tensor; and all values of
-    which an op reads it in a copy with the same offset (``RETAINING``). The second may be views that ``function`` makes.
+    which an op reads it in a copy with the same offset (``COPIES_AT_OFFSET``). The second may be views that ``function`` makes.
     """
     if not any(map(_counts, module.walk())):
         return set()
@@ -48,17 +48,9 @@ def placed_arguments(module: ModuleOp, function: FuncOp) -> set[SSAValue]:
         for index, value in aliases(op):
             sources.setdefault(op.results[index], set()).update(sources.get(value, {value}))
             copied.setdefault(op.results[index], set()).update(copied.get(value, set()))
-        if isinstance(op, TorchOp) and op.operator in RETAINING:
+        if isinstance(op, TorchOp) and op.operator in COPIES_AT_OFFSET:
             copied[op.results[0]] = copied.get(op.operands[0], set()) | _starts(op.operands[0])
     return (read & written_arguments(function, or_returned=False)) | retained
-
-
-RETAINING: Final = frozenset({"aten.diagonal_scatter.default", "aten.select_scatter.default", "aten.slice_scatter.default"})
-"""Operators whose result has the storage offset of its first operand, although it has memory of its own."""
-
-_KEEP_START: Final = frozenset({"view", "reshape", "_unsafe_view", "permute", "transpose", "t", "expand", "detach", "alias",
-    "squeeze", "unsqueeze", "flatten", "unflatten"})  # fmt: skip
-"""Views that begin where their operand does."""
 
 
 def _starts(value: SSAValue) -> set[SSAValue]:
@@ -67,7 +59,7 @@ def _starts(value: SSAValue) -> set[SSAValue]:
         bases = {base for index, base in aliases(op) if op.results[index] is value}
         if not bases:
             return set()
-        if len(bases) > 1 or not (isinstance(op, TorchOp) and op.operator.split(".")[1] in _KEEP_START):
+        if len(bases) > 1 or not (isinstance(op, TorchOp) and op.operator in VIEWS_FROM_START):
             break
         [value] = bases
     return {value}
