@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import fxc
+from fxc.export.host import host_program
+from fxc.program.execute import execute
 
 
 @pytest.fixture(params=["meta", torch.float64], ids=["device", "dtype"])
@@ -78,3 +80,18 @@ def test_results_that_are_cached_in_memory_of_the_process() -> None:
     compiled = fxc.compile(f, (x,))
     for _ in range(3):
         torch.testing.assert_close(compiled(x), f(x))
+
+
+LITERAL = """
+func.func @main(%x: tensor<2xf32> {fx.kind = "input", fx.name = "x"}) -> !fx.value {
+  %c = torch.constant([1, 2]) : tensor<2xi64, #torch.meta<device = "meta">>
+  fx.output((%c,)) : (tensor<2xi64, #torch.meta<device = "meta">>) -> ()
+}
+"""
+
+
+@pytest.mark.parametrize("run", [fxc.to_fx, host_program, lambda program: lambda x: execute(program, [x]).value])
+def test_constants_are_on_the_device_of_their_type(run: Callable[[fxc.Program], Any]) -> None:
+    made = run(fxc.Program.parse(LITERAL))
+    [constant] = (made.main if hasattr(made, "main") else made)(torch.ones(2))
+    assert constant.device.type == "meta" and constant.shape == (2,)

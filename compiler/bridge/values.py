@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from fxc.bridge.callables import function_name, is_allowed, resolve_function
 from fxc.bridge.operators import is_overload, operator_name
-from fxc.dialects.attributes.types import dtype_name, is_tensor
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor
 from fxc.dialects.attributes.values import (
     DeviceAttr,
     DTypeAttr,
@@ -117,11 +117,17 @@ def literal_of(tensor: torch.Tensor) -> TensorLiteralAttr:
 
 
 def constant_value(op: ConstantOp) -> Any:
-    """Return the tensor or host value of a ``torch.constant``."""
+    """Return the tensor, on the CPU, or the host value of a ``torch.constant``."""
     if isinstance(op.value, TensorLiteralAttr):
         assert is_tensor(op.result.type)
         return tensor_of(op.value, op.result.type)
     return value_of(op.value)
+
+
+def run_time_constant(op: ConstantOp) -> Any:
+    """Return the value of a ``torch.constant`` in a program that runs: a tensor is on the device of its type."""
+    value = constant_value(op)
+    return value.to(device(op.result.type)) if is_tensor(op.result.type) else value
 
 
 def _short(value: Any) -> str:

@@ -27,7 +27,7 @@ from fxc.bridge.callables import (
     resolve_higher_order,
     resolve_operator,
 )
-from fxc.bridge.values import constant_value, python_of, torch_dtype, value_of
+from fxc.bridge.values import python_of, run_time_constant, torch_dtype, value_of
 from fxc.dialects import fusion, plan
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import ValueType, is_tensor
@@ -141,7 +141,7 @@ class ReferenceInterpreter:
             case CallFunctionOp() | CallMethodOp() | CallModuleOp() | GetAttrOp():
                 return self.results(op, self.fx_call(op, env))
             case ConstantOp():
-                return [constant_value(op)]
+                return [run_time_constant(op)]
             case func.CallOp():
                 name = op.callee.root_reference.data
                 if name not in self.functions:

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.bridge.callables import check_attribute, check_method, resolve_function, resolve_higher_order
 from fxc.bridge.location import node_name
-from fxc.bridge.values import constant_value, value_of
+from fxc.bridge.values import run_time_constant, value_of
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import SHORT_LIVED
 from fxc.dialects.attributes.types import IntType, is_tensor
@@ -297,7 +297,7 @@ def _get_attr(p: FunctionPrinter, op: GetAttrOp) -> None:
 
 
 def _constant(p: FunctionPrinter, op: ConstantOp) -> None:
-    p.env[op.result] = p.host.globals.constant(constant_value(op))
+    p.env[op.result] = p.host.globals.constant(run_time_constant(op))
 
 
 def _group(p: FunctionPrinter, op: GroupOp) -> None:
