@@ -15,7 +15,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from fxc.bridge.eager_strides import in_all_fakes
+from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.frontends.eager_graphs import is_for_eager
@@ -67,7 +67,8 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     remove_idle_dropouts(graph)
     replace_windows(graph)
     guess = not _has_overlapping_result(graph)
-    with in_all_fakes(), in_all_functionalizations(), cast(Any, config).patch(guess_tangent_strides_as_outputs=guess):
+    exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
+    with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact:
         return backend(graph, inputs)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, _prims_common
-from torch._decomp import decompositions
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 from torch._prims_common import make_contiguous_strides_for, suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -23,19 +22,32 @@ from fxc.bridge.loop_strides import is_contiguous, is_dense, is_same, loop_strid
 
 _torch: Any = torch
 _prims: Any = _prims_common
-_decompositions: Any = decompositions
 _aten: Any = torch.ops.aten
 
 
 @contextmanager
 def in_all_fakes() -> Generator[None, None, None]:
-    """A context that also corrects PyTorch's fake tensors and decompositions: captured graphs depend on strides."""
-    plain, upsample = FakeTensorMode.dispatch, _decompositions._upsample_nearest
-    FakeTensorMode.dispatch, _decompositions._upsample_nearest = _corrected(plain), _in_own_format(upsample)
+    """A context that also corrects PyTorch's fake tensors: captured graphs depend on strides, such as for ``reshape``."""
+    plain = FakeTensorMode.dispatch
+    FakeTensorMode.dispatch = _corrected(plain)
     try:
         yield
     finally:
-        FakeTensorMode.dispatch, _decompositions._upsample_nearest = plain, upsample
+        FakeTensorMode.dispatch = plain
+
+
+@contextmanager
+def in_all_decompositions() -> Generator[None, None, None]:
+    """A context that corrects PyTorch's decompositions of graphs with symbolic sizes."""
+    from torch._decomp import decompositions  # imports Dynamo
+
+    module: Any = decompositions
+    plain = module._upsample_nearest
+    module._upsample_nearest = _in_own_format(plain)
+    try:
+        yield
+    finally:
+        module._upsample_nearest = plain
 
 
 def _in_own_format(upsample: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -332,8 +332,7 @@ def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | Non
     if not IS_PLAIN:
         return None
 
-    with IntegerFills():
-        return traced(module, args)
+    return traced(module, args)
 
 
 def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None]) -> torch.nn.Module:

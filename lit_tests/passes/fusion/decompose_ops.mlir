@@ -480,14 +480,14 @@ func.func @pools(%x: tensor<1x2x5x5xf32>) {
 
 /// Where the largest are: the column of each, then what is above it in another row, with its place.
 // ROWS-LABEL: func.func @places
-// ROWS:         %[[P:.*]] = torch.aten.arange.start_step(0, 4, 2, dtype = torch.int64, device = "cpu")
-// ROWS-NEXT:    %[[Q:.*]] = torch.aten.arange.start_step(1, 5, 2, dtype = torch.int64, device = "cpu")
+// ROWS:         %[[P:.*]] = torch.aten.arange.start_step(0, 4, 2, dtype = torch.int64, device = device("cpu"))
+// ROWS-NEXT:    %[[Q:.*]] = torch.aten.arange.start_step(1, 5, 2, dtype = torch.int64, device = device("cpu"))
 // ROWS-NEXT:    %[[G:.*]] = torch.aten.gt.Tensor(%[[B:.*]], %[[A:.*]]) :
 // ROWS-NEXT:    %[[N:.*]] = torch.aten.ne.Tensor(%[[B]], %[[B]])
 // ROWS-NEXT:    %[[T:.*]] = torch.aten.logical_or.default(%[[G]], %[[N]])
 // ROWS-NEXT:    torch.aten.where.self(%[[T]], %[[B]], %[[A]])
 // ROWS-NEXT:    torch.aten.where.self(%[[T]], %[[Q]], %[[P]])
-// ROWS:         torch.aten.arange.start_step(5, 25, 10, dtype = torch.int64, device = "cpu")
+// ROWS:         torch.aten.arange.start_step(5, 25, 10, dtype = torch.int64, device = device("cpu"))
 // ROWS:         %m = torch.aten.where.self
 // ROWS-NEXT:    %i = torch.aten.where.self
 func.func @places(%x: tensor<1x2x5x5xf32>) {
