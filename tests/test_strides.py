@@ -84,6 +84,7 @@ def test_results_lie_as_in_eager(route: str, name: str, layout: str, after: str)
     check(route, name, layout, after)
 
 
+@pytest.mark.not_proved  # places in a grid that is a product of free sizes
 @pytest.mark.share(12)
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("layout", LAYOUTS)
