@@ -190,6 +190,16 @@ def test_a_program_that_returns_its_inputs_is_run() -> None:
     assert not run.records and "replay" not in driver.log
 
 
+def test_a_recording_that_fails_is_an_error_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(graph: Graph, pool: Any) -> Any:
+        raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+    run, driver, _ = graphs_of()
+    monkeypatch.setattr(driver, "recording", fails)
+    with pytest.raises(PipelineError, match=r"the program cannot be recorded: CUDA error.*\n.*leave out cuda_graphs"):
+        run(torch.ones(3))
+
+
 def test_a_program_that_waits_is_run() -> None:
     run, driver, weight = graphs_of(driver=StandIn(waiting=True))
     with pytest.warns(FallbackWarning, match="cuda_graphs is on, but the program waits for the GPU"):

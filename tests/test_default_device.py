@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import fxc
+from fxc.errors import InputError
 from fxc.export.host import host_program
 from fxc.program.execute import execute
 
@@ -95,3 +96,14 @@ def test_constants_are_on_the_device_of_their_type(run: Callable[[fxc.Program], 
     made = run(fxc.Program.parse(LITERAL))
     [constant] = (made.main if hasattr(made, "main") else made)(torch.ones(2))
     assert constant.device.type == "meta" and constant.shape == (2,)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_constants_of_a_device_that_is_not_here() -> None:
+    """The graph can be read; what runs is an error that names the device."""
+    program = fxc.Program.parse(LITERAL.replace('"meta"', '"cuda:0"'))
+    assert "_tensor_constant0" in fxc.to_fx(program).code
+    with pytest.raises(InputError, match="no tensor can be made on cuda:0"):
+        host_program(program)
+    with pytest.raises(InputError, match="no tensor can be made on cuda:0"):
+        execute(program, [torch.ones(2)])

@@ -27,7 +27,7 @@ from fxc.dialects.attributes.values import (
     str_attr,
 )
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.errors import CaptureError, TargetError
+from fxc.errors import CaptureError, InputError, TargetError
 
 
 def is_sequence(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
@@ -125,9 +125,17 @@ def constant_value(op: ConstantOp) -> Any:
 
 
 def run_time_constant(op: ConstantOp) -> Any:
-    """Return the value of a ``torch.constant`` in a program that runs: a tensor is on the device of its type."""
+    """Return the value of a ``torch.constant`` in a program that runs: a tensor is on the device of its type.
+
+    InputError if there is no such device.
+    """
     value = constant_value(op)
-    return value.to(device(op.result.type)) if is_tensor(op.result.type) else value
+    if not is_tensor(op.result.type):
+        return value
+    try:
+        return value.to(device(op.result.type))
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"no tensor can be made on {device(op.result.type)}: {str(error).splitlines()[0]}") from error
 
 
 def _short(value: Any) -> str:

@@ -28,7 +28,7 @@ from fxc.bridge.callables import (
 from fxc.bridge.location import module_stack, node_name, region_location, stack_trace
 from fxc.bridge.modules import build_module
 from fxc.bridge.nesting import INPUTS, OUTPUTS, spec_of
-from fxc.bridge.values import python_of, run_time_constant, value_of
+from fxc.bridge.values import constant_value, python_of, run_time_constant, value_of
 from fxc.codegen.contract import KernelLaunch
 from fxc.dialects.attributes.types import NoneValueType, ValueType
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
@@ -401,7 +401,10 @@ class _Body:
                 self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
 
     def constant(self, op: ConstantOp) -> Any:
-        value = run_time_constant(op)
+        try:
+            value = run_time_constant(op)
+        except InputError:  # the graph can be read without its device, and its module moved to one
+            value = constant_value(op)
         return self.attribute(value, op.result) if isinstance(value, torch.Tensor) else value
 
     def attribute(self, tensor: torch.Tensor, value: SSAValue) -> Node:

@@ -56,7 +56,8 @@ def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
     A program assumes that the storage offset is 0, of written tensors and of copies that retain it. ``leaves``: the inputs of
     the example call.
     """
-    placed = placed_arguments(program.module, program.main)
+    if not (placed := placed_arguments(program.module, program.main)):
+        return
     written = written_arguments(program.main, or_returned=False)
     if views := placed - set(program.main.args):
         op = next(iter(views)).owner

@@ -102,7 +102,7 @@ class _Recording:
 
 
 class CudaGraphs:
-    """Record and replay ``program.main``. PipelineError if there is no accelerator.
+    """Record and replay ``program.main``. PipelineError if there is no accelerator, or if recording fails.
 
     A program that returns its inputs, or views of them, runs without recording, with a FallbackWarning: a replay would return
     those of the first call. So does one that waits for the accelerator.
@@ -168,8 +168,11 @@ class CudaGraphs:
         if self._waits(inputs):
             return self._give_up("the program waits for the GPU, as torch.cond, item and nonzero do")
         graph = self.driver.new_graph()
-        with self.driver.recording(graph, self._pool):
-            results = self._main(*inputs)
+        try:
+            with self.driver.recording(graph, self._pool):
+                results = self._main(*inputs)
+        except RuntimeError as error:
+            raise PipelineError(f"the program cannot be recorded: {error}", hint="leave out cuda_graphs") from error
         if _storages(results) & _storages((inputs, self._weights)):
             return self._give_up("the program returns tensors that share memory with its inputs")
         return _Recording(graph, results)

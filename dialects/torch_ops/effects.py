@@ -54,7 +54,7 @@ VIEWS_OF_FIRST = frozenset({"aten.type_as.default", "aten.to.other"})
 """Composite operators whose results may be their first argument, but not views of another one."""
 
 COPIES_AT_OFFSET = frozenset({"aten.diagonal_scatter.default", "aten.select_scatter.default", "aten.slice_scatter.default"})
-"""Operators whose result has memory of its own, and in it the storage offset of the first operand."""
+"""Operators whose result is in new memory, at the storage offset of the first operand."""
 
 VIEWS_FROM_START = frozenset(
     {

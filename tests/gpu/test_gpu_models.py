@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import fxc
-from tests.models.test_torchscript import total
+from tests.models.test_torchscript import assert_same_gradients, total
 from tests.models.zoo import ZOO, load, resize_batch
 
 
@@ -90,10 +90,7 @@ def test_training(name: str, route: str) -> None:
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
         total(actual).backward()
         total(expected).backward()
-    for (where, ours), theirs in zip(model.named_parameters(), eager.parameters(), strict=True):
-        torch.testing.assert_close(
-            ours.grad, theirs.grad, rtol=2e-3, atol=1e-3, msg=lambda text, where=where: f"{where}: {text}"
-        )
+    assert_same_gradients(model, eager, rtol=2e-3, atol=1e-3)
     for ours, theirs in zip(model.buffers(), eager.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 

@@ -9,7 +9,7 @@ import torch
 
 import fxc
 from fxc.errors import KernelError
-from tests.models.test_torchscript import total
+from tests.models.test_torchscript import assert_same_gradients, total
 from tests.models.zoo import ZOO, load
 
 POINTWISE = {
@@ -90,10 +90,7 @@ def check(name: str, training: bool, pipeline: str | None) -> None:
         assert compiled.plan.stats.launches > 0
         total(actual).backward()
         total(expected).backward()
-        for (where, ours), theirs in zip(model.named_parameters(), eager.parameters(), strict=True):
-            torch.testing.assert_close(
-                ours.grad, theirs.grad, rtol=1e-3, atol=1e-4, msg=lambda text, where=where: f"{where}: {text}"
-            )
+        assert_same_gradients(model, eager, rtol=1e-3, atol=1e-4)
     for ours, theirs in zip(model.buffers(), eager.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs)
 

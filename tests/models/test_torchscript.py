@@ -61,12 +61,17 @@ def train(model: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
     torch.testing.assert_close(actual, expected)
     total(actual).backward()
     total(expected).backward()
-    for (where, ours), theirs in zip(model.named_parameters(), eager.parameters(), strict=True):
-        torch.testing.assert_close(
-            ours.grad, theirs.grad, rtol=1e-3, atol=1e-4, msg=lambda text, where=where: f"{where}: {text}"
-        )
+    assert_same_gradients(model, eager, rtol=1e-3, atol=1e-4)
     for ours, theirs in zip(model.buffers(), eager.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def assert_same_gradients(model: torch.nn.Module, eager: torch.nn.Module, *, rtol: float, atol: float) -> None:
+    """Of all parameters, after backward of both."""
+    for (where, ours), theirs in zip(model.named_parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(
+            ours.grad, theirs.grad, rtol=rtol, atol=atol, msg=lambda text, where=where: f"{where}: {text}"
+        )
 
 
 def total(value: object) -> torch.Tensor:

@@ -67,11 +67,12 @@ class Compared(TorchDispatchMode):
 
         def other(t: Tensor) -> Tensor:
             with world:
-                return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
+                return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)
 
-        makers: list[tuple[Any, Callable[[Tensor], Tensor]]] = [(world, other)]
-        if all(leaf.device.type == "cpu" for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)):
-            makers.append((plain, lambda t: plain.made(t.shape, t.stride(), t.dtype)))
+        makers: list[tuple[Any, Callable[[Tensor], Tensor]]] = [
+            (plain, lambda t: plain.made(t.shape, t.stride(), t.dtype)),
+            (world, other),
+        ]
         for mode, make in makers:
             try:
                 given = tree_map_only(Tensor, make, (args, kwargs))
@@ -92,7 +93,7 @@ def _alike(fake: Tensor, real: Tensor) -> bool:
     return all(size == 1 or a == b for size, a, b in zip(real.shape, fake.stride(), real.stride(), strict=True))
 
 
-def compare(info: Any, samples: int, device: str = "cpu") -> Compared:
+def compare(info: Any, samples: int) -> Compared:
     """The operators that some samples call, each with all tensors laid out alike, the first one, or the others."""
     compared = Compared()
     for i, sample in enumerate(sample_inputs(info, torch.float32)):
@@ -104,8 +105,7 @@ def compare(info: Any, samples: int, device: str = "cpu") -> Compared:
 
                 def laid_out(t: Tensor) -> Tensor:
                     is_moved = which(next(places)) and t.layout is torch.strided  # noqa: B023
-                    moved = t.detach().to(device)
-                    return layout(moved) if is_moved else moved  # noqa: B023
+                    return layout(t.detach()) if is_moved else t.detach()  # noqa: B023
 
                 try:
                     given = tree_map_only(Tensor, laid_out, (sample.input, sample.args, sample.kwargs))

@@ -174,7 +174,7 @@ class CompilePool:
 
     def _compile(self, kernel: KernelSource, target: str, options: CompileOptions, cache: Path | None) -> CompiledKernel:
         job = Job.of(kernel, target, options, cache)
-        exists = job.folder.exists()  # asked first: another process may write it now
+        exists = job.folder.exists()  # before it is read: another process may write it now
         found = job.result()
         if found is not None:
             return found
