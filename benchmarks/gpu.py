@@ -73,7 +73,9 @@ WAYS: Mapping[str, Callable[[Callable[..., Any], tuple[Any, ...]], Callable[...,
     "eager": lambda function, inputs: function,
     "fxc": lambda function, inputs: fxc.compile(function, inputs, options={"target": "cuda"}),
     "fxc autotune": lambda function, inputs: fxc.compile(function, inputs, options={"target": "cuda", "autotune": True}),
+    "fxc CUDA graphs": lambda function, inputs: fxc.compile(function, inputs, options={"target": "cuda", "cuda_graphs": True}),
     "Inductor": lambda function, inputs: torch.compile(function, dynamic=False),
+    "Inductor CUDA graphs": lambda function, inputs: torch.compile(function, dynamic=False, mode="reduce-overhead"),
     "Inductor max-autotune": lambda function, inputs: torch.compile(function, dynamic=False, mode="max-autotune-no-cudagraphs"),
 }
 
@@ -187,19 +189,21 @@ def _models() -> Iterator[tuple[str, torch.nn.Module, tuple[Any, ...]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="kernels and models whose name contains this")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="what is compared, eager first")
     parser.add_argument("--page", type=Path, help="a page with the markers <!-- gpu --> and <!-- end of gpu -->, for the table")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print("this machine has no GPU: nothing is measured")
         return
+    ways = {way: WAYS[way] for way in options.ways}
     clock, rows = EventClock(), list[Row]()
     with torch.no_grad():
         bandwidth = copy_bandwidth(clock)
         for name, function, inputs, counts_bytes in _work(options.only):
-            rows.append(measure(name, function, inputs, clock, counts_bytes=counts_bytes))
-            print(" | ".join(_cells(rows[-1], bandwidth, tuple(WAYS))), file=sys.stderr, flush=True)
+            rows.append(measure(name, function, inputs, clock, ways, counts_bytes=counts_bytes))
+            print(" | ".join(_cells(rows[-1], bandwidth, tuple(ways))), file=sys.stderr, flush=True)
             torch.compiler.reset()
-    text = section(rows, bandwidth, machine())
+    text = section(rows, bandwidth, machine(), tuple(ways))
     print(text)
     if options.page is not None:
         page = options.page.read_text(encoding="utf-8")

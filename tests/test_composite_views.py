@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.testing import assert_close
 from torch.utils._pytree import tree_leaves
 
 import fxc
+from tests.fuzz import check as programs
 
 Arguments = Callable[[Tensor], tuple[Any, ...]]
 
@@ -230,3 +232,22 @@ def test_writes_beside_a_tensor_without_strides() -> None:
 
     x = torch.randn(3, 3)
     assert_close(fxc.compile(function, (x,))(x), function(x))
+
+
+@pytest.mark.parametrize("mode", ["static", "training", "compile", "dynamic", "dynamic_shapes", "frozen", "saved"])
+def test_a_dropout_of_nothing_lies_as_its_operand(mode: str) -> None:
+    """PyTorch's decomposition copies, and a copy has no gaps: what follows would be a view of it, or no copy."""
+
+    def copied(x: Tensor) -> tuple[Tensor, ...]:
+        x.mul_(2)
+        return (F.dropout(x, 0.0).contiguous(), F.dropout(x, 0.5, False), F.alpha_dropout(x, 0.5, False))
+
+    def reshaped(x: Tensor) -> tuple[Tensor, ...]:
+        wide = F.dropout(x.expand(3, *x.shape), 0.5, False)
+        return (wide.reshape(-1), wide.sum(1), (wide @ torch.ones(x.shape[1], 2)))
+
+    def given(n: int = 5, m: int = 4) -> list[Tensor]:
+        return [torch.arange(4.0 * n).reshape(n, 4)[:, ::2]]
+
+    for f in (copied, reshaped):
+        programs.check(mode, f, given, sizes=((5, 4), (3, 4)) if mode.startswith("dynamic") else ((),))

@@ -186,6 +186,13 @@ def test_a_gradient_that_cancels_is_as_exact_as_half_precision(monkeypatch: pyte
             check("compile", norm, leaf)
 
 
+def test_a_gradient_that_cancels_is_rounding() -> None:
+    """The second derivative of softmin is 0: of order one in float32, what another order of sums leaves is up to 1e-7."""
+    zero = torch.zeros(2)
+    for rest, sums, found in ((2e-10, True, False), (1e-7, True, False), (1e-6, True, True), (2e-10, False, True)):
+        assert (differs(zero, torch.tensor([rest, 0.0]), zero.double(), sums=sums) is not None) == found
+
+
 def test_none_stands_for_zeros_with_rounding() -> None:
     """Eager's second derivative of a product of one factor is rounding, where it is no exact zero."""
     zero, rounding, much = torch.zeros(2), torch.tensor([1e-9, 0.0]), torch.tensor([0.5, 0.0])
@@ -211,3 +218,13 @@ def test_the_command(tmp_path: Path) -> None:
     run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.startswith("static: 3 programs, all as eager, 0 not counted")
+
+
+def test_factories_of_a_program_for_a_device_name_it() -> None:
+    writes = Step("full", "v0[:] = torch.full((2, 1), 2, dtype=x0.dtype) + torch.zeros((torch.arange(3) % 2).shape)")
+    steps = (Step("zeros", "v0 = torch.zeros(2, 3)"), writes, Step("relu", "v1 = F.relu(x0 + torch.tensor([1.0]))"))
+    program = Program("compile", (Input("x0", (3,), "float32"),), steps, ("v0", "v1"), device="meta")
+    f, inputs = program.functions()
+    assert {result.device.type for result in f(inputs()[0].to("meta"))} == {"meta"}
+    assert {result.device.type for result in f(*inputs())} == {"cpu"}
+    assert program.source.count("device=x0.device") == 5 and 'device="meta"' in program.check

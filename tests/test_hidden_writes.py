@@ -149,6 +149,26 @@ def detached_in_place(x: Tensor) -> Tensor:
     return y + x
 
 
+def constant_is_written(x: Tensor) -> Tensor:
+    made = torch.tensor([0.5, -1.0, 2.0])
+    made.view(-1).sub_(x.sum())
+    return made
+
+
+def element_of_constant_is_written(x: Tensor) -> tuple[Tensor, Tensor]:
+    made = torch.tensor([0.0, 0.0])
+    made[1] = x.sum()
+    return made, made.detach() + made
+
+
+def detached_in_place_and_written(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x * 2
+    z = y * 3
+    y.detach_()
+    y.view(-1).mul_(x)
+    return y, z
+
+
 class Average(nn.Module):
     """A running mean, written under ``no_grad`` and read where gradients are on."""
 
@@ -165,7 +185,19 @@ class Average(nn.Module):
 
 @pytest.mark.parametrize("target", [None, "host"])
 @pytest.mark.parametrize(
-    "f", [detach_is_read, detach_is_returned, piece_alone, fresh_without_gradients, indices, detached_in_place, Average]
+    "f",
+    [
+        detach_is_read,
+        detach_is_returned,
+        piece_alone,
+        fresh_without_gradients,
+        indices,
+        detached_in_place,
+        constant_is_written,
+        element_of_constant_is_written,
+        detached_in_place_and_written,
+        Average,
+    ],
 )
 def test_what_is_right_all_the_same(f: Callable[[Tensor], object] | type[nn.Module], target: str | None) -> None:
     x = torch.tensor([1.0, 2, 3, 4])

@@ -265,6 +265,8 @@ EXPANDED: dict[str, Callable[[Tensor], Tensor]] = {
     "as it is": lambda x: x.expand(-1),
     "to nothing": lambda x: x.expand(0, 1, -1),
     "one element to none": lambda x: x[:1].expand(1, 0),
+    "one element to many of none": lambda x: x[0].expand(3, 0, 2),
+    "many of none": lambda x: x[:0].expand(2, -1),
 }
 
 

@@ -45,9 +45,28 @@ def in_all_decompositions() -> Generator[None, None, None]:
     plain = module._upsample_nearest
     module._upsample_nearest = _in_own_format(plain)
     try:
-        yield
+        with dropouts_as_in_eager():
+            yield
     finally:
         module._upsample_nearest = plain
+
+
+@contextmanager
+def dropouts_as_in_eager() -> Generator[None, None, None]:
+    """A context in which a dropout of nothing returns its operand, as the kernel does; PyTorch's decomposition copies it."""
+    dropout = _aten.dropout.default
+    plain = dict(dropout.py_kernels)
+    dropout.py_kernels.update({key: _unless_nothing_is_dropped(kernel) for key, kernel in plain.items()})
+    dropout._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        dropout.py_kernels.update(plain)
+        dropout._dispatch_cache.clear()
+
+
+def _unless_nothing_is_dropped(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda x, p, train: kernel(x, p, train) if train and p != 0 else x
 
 
 def _in_own_format(upsample: Callable[..., Tensor]) -> Callable[..., Tensor]:

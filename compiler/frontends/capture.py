@@ -25,7 +25,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_on
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.bridge import autograd_functions
-from fxc.bridge.eager_strides import in_all_fakes
+from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
@@ -73,7 +73,7 @@ def capture(
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
     try:
-        with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet(), in_all_fakes():
+        with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet(), in_all_fakes(), dropouts_as_in_eager():
             if route == "export":
                 return _export_packed(model, args, kwargs) if packed else _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":

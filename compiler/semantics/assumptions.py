@@ -39,7 +39,8 @@ def assumptions(world: FakeWorld) -> list[Any]:
     """Return the assumptions on the symbols of ``world``, beyond their ranges."""
     if not world.has_guards:
         return []
-    return list(dict.fromkeys(_not_implied([guard.expr for guard in world.shape_env.guards], _ranges(world))))
+    env = world.shape_env  # which may have found the number of a symbol that the module does not have
+    return list(dict.fromkeys(_not_implied([env.simplify(guard.expr) for guard in env.guards], _ranges(world))))
 
 
 def written(assumed: Sequence[Any], world: FakeWorld) -> list[str]:

@@ -72,8 +72,9 @@ class _Interpreter(ReferenceInterpreter):
 
     Constants are local tensors, made before tracing, which the graph may write. Inactive dropouts return their operand, as
     functionalization retains ``dropout`` and loses writes to it. Windows and diagonals become views whose writes it inverts
-    correctly. Operators that return views without declaring them are replaced by operators that declare them. Written tensors
-    retain their strides, although the operator that computes the new value may have another layout.
+    correctly. Operators that return views without declaring them are replaced by operators that declare them. Tensors that are
+    detached in place are written: as a view, ``detach`` would hide the gradients of later writes. Written tensors retain their
+    strides, although the operator that computes the new value may have another layout.
     """
 
     def __init__(self, functions: Mapping[str, func.FuncOp]) -> None:
@@ -120,6 +121,8 @@ class _Interpreter(ReferenceInterpreter):
             return super().op(op, env)
         if op.operator in DROPOUTS and not is_random(op):
             return [env[op.operands[0]]]
+        if op.operator == "aten.detach_.default":
+            return self.call_instead(op, partial(_detach_in_place, is_constant=_is_lifted(op.operands[0])), env)
         if op.operator == "aten.as_strided.default":
             return self.call_instead(op, self.as_strided, env)
         if op.operator in STRIDED_COPIES:
@@ -310,6 +313,15 @@ def _is_whole(base: FunctionalTensor, view: FunctionalTensor) -> bool:
     """Whether strides count the same elements in ``base`` and ``view``."""
     plain = not any((base.is_conj(), view.is_conj(), base.is_neg(), view.is_neg()))
     return plain and base.dtype == view.dtype and not _C._functionalization.get_view_meta_sequence(base.elem)
+
+
+def _is_lifted(value: SSAValue) -> bool:
+    """Whether ``value`` is a new tensor of a constant, as ``torch.tensor`` makes: it has no past that ``detach_`` could cut."""
+    return isinstance(value.owner, TorchOp) and value.owner.operator == "aten.lift_fresh_copy.default"
+
+
+def _detach_in_place(x: Any, *, is_constant: bool) -> Any:
+    return x if is_constant else x.copy_(torch.ops.aten.detach.default(x))
 
 
 def _shares_unnoticed(operands: Sequence[Any], results: Sequence[Any]) -> bool:

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.bridge.call_key import question_key
+from fxc.bridge.eager_strides import dropouts_as_in_eager
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import is_sequence
@@ -142,7 +143,7 @@ def _symbolic_rules(world: FakeWorld) -> Generator[None, None, None]:
         return
     from torch._dispatch.python import enable_python_dispatcher
 
-    with enable_python_dispatcher():
+    with enable_python_dispatcher(), dropouts_as_in_eager():
         yield
 
 

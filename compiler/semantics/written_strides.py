@@ -19,6 +19,7 @@ from fxc.bridge.loop_strides import is_same
 
 _C: Any = torch._C
 
+Size = int | torch.SymInt
 Dispatch = Callable[..., Any]
 """``FunctionalTensorMode.__torch_dispatch__``."""
 
@@ -35,7 +36,8 @@ def with_exact_writes() -> Generator[None, None, None]:
     """A context in which functionalization writes exactly through ``expand``.
 
     It adds the difference from the old value, which rounds, and is NaN if the old value is infinite. PyTorch's kernels accept
-    writes only through a view that repeats no element; such an ``expand`` becomes ``unsqueeze``, and ``slice`` for no elements.
+    writes only through a view that repeats no element; such an ``expand`` becomes ``unsqueeze``, and for no elements ``slice``
+    and ``view``.
     """
     with _dispatching(_unsqueezing):
         yield
@@ -57,25 +59,24 @@ def _unsqueezing(plain: Dispatch) -> Dispatch:
     def dispatch(
         mode: FunctionalTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func is not aten.expand.default or not _repeats_nothing(*args[:2]):
+        if func is not aten.expand.default or (sizes := _of_expand_without_repeats(*args[:2])) is None:
             return plain(mode, func, types, args, kwargs)
         view = plain(mode, aten.alias.default, types, args[:1])
-        for _ in range(len(args[1]) - args[0].dim()):
+        for _ in range(len(sizes) - args[0].dim()):
             view = plain(mode, aten.unsqueeze.default, types, (view, 0))
-        for dim, size in enumerate(args[1]):
+        for dim, size in enumerate(sizes):
             if is_same(size, 0):
                 view = plain(mode, aten.slice.Tensor, types, (view, dim, 0, 0))
-        return view
+        return view if all(map(is_same, sizes, view.shape)) else plain(mode, aten.view.default, types, (view, sizes))
 
     return dispatch
 
 
-def _repeats_nothing(x: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> bool:
+def _of_expand_without_repeats(x: torch.Tensor, sizes: Sequence[Size]) -> list[Size] | None:
+    """The shape of ``x.expand(sizes)``; None where it has elements several times."""
     old = [*[1] * (len(sizes) - x.dim()), *x.shape]
-    return all(
-        is_same(size, -1) or is_same(size, before) or (is_same(size, 0) and is_same(before, 1))
-        for size, before in zip(sizes, old, strict=True)
-    )
+    shape = [before if is_same(size, -1) else size for size, before in zip(sizes, old, strict=True)]
+    return shape if any(is_same(size, 0) for size in shape) or all(map(is_same, shape, old)) else None
 
 
 def _laying_out(plain: Dispatch) -> Dispatch:

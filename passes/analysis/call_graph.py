@@ -33,6 +33,11 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
     return {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
 
 
+def is_private(function: FuncOp) -> bool:
+    """Whether ``function`` is called from its own module only."""
+    return function.sym_visibility is not None and function.sym_visibility.data == "private"
+
+
 def callee_first(functions: Mapping[str, FuncOp]) -> list[list[str]]:
     """The strongly connected components of the call graph, callees before callers (Tarjan's algorithm)."""
     callees = {

@@ -217,6 +217,9 @@ def _convolution(op: TorchOp) -> _Convolution | None:
     pairs = [_pair(given.get(name, default)) for name, default in (("padding", 0), ("stride", 1), ("dilation", 1))]
     if any(pair is None for pair in pairs):
         return None
+    assert is_tensor(weight.type)
+    if weight.type.get_shape()[2:] == (1, 1) and pairs[0] != [int_attr(0)] * 2:
+        return None  # oneDNN's kernel for AVX-512 crashes where all that a column reads is padding
     return image, weight, bias, [*pairs, given.get("groups", int_attr(1))]
 
 

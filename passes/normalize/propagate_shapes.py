@@ -25,11 +25,11 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TupleType
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, SymbolRefAttr, TupleType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -44,12 +44,13 @@ from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.analysis.branches import COND, WHILE_LOOP
-from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of, symbol_users_in
+from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of, is_private, symbol_users_in
 from fxc.passes.analysis.lost_shapes import lost_shapes
 from fxc.passes.analysis.region_calls import passed, region_argument, region_inputs, region_outputs
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.stride_changes import contiguous_for, only_strides_differ
 from fxc.passes.analysis.type_joins import data_dependent, join, leaf_type, named_as, without_symbols
+from fxc.passes.rewriting.functions import fresh_symbol
 
 Inferred = Sequence[Attribute] | VerifyException
 
@@ -60,7 +61,7 @@ class PropagateShapesPass(ModulePass):
 
     A ``cond`` returns the join of the types of both regions; a ``while_loop`` carries the types that hold before each
     iteration. Functions return the types of their bodies, and private ones take the types that their calls pass, including
-    derivatives of subgraphs.
+    derivatives of subgraphs; calls that pass other types call a copy of the function.
 
     A call that PyTorch rejects stays as it is where its types did not change, because it raises at run time. Where the types
     did change, and a contiguous copy of formerly contiguous operands does not help, the pass fails and names the operation. A
@@ -79,7 +80,8 @@ class _Propagation:
     """Propagates the types of one module. ``was`` has the former type of each value whose type was set."""
 
     def __init__(self, context: FxcContext, module: ModuleOp) -> None:
-        self.context, self.functions = context, functions_of(module)
+        self.context, self.module, self.functions = context, module, functions_of(module)
+        self.tried = dict[FuncOp, set[tuple[Attribute, ...]]]()
         self.was = dict[SSAValue, Attribute]()
         self.inferred = dict[tuple[object, ...], Inferred]()
         self.lost = dict[SSAValue, Attribute]()
@@ -98,8 +100,12 @@ class _Propagation:
         groups = callee_first(self.functions)
         recursive = {name for group in groups if len(group) > 1 or self.calls_itself(group[0]) for name in group}
         order = [self.functions[name] for group in reversed(groups) for name in group]
-        while any([self.function(f, f.sym_name.data in recursive) for f in order]):
-            pass
+        while True:
+            while any([self.function(f, f.sym_name.data in recursive) for f in order]):
+                pass
+            if (copy := self.split(recursive)) is None:
+                break
+            order.append(copy)
         for name, calls in self.calls.items():
             for call in calls if name in self.functions else ():
                 if call.operand_types != tuple(self.functions[name].function_type.inputs):
@@ -107,22 +113,48 @@ class _Propagation:
         for value, old in self.was.items():
             count("types changed", int(value.type != old))
 
+    def split(self, recursive: Set[str]) -> FuncOp | None:
+        """A copy of a private function, for its calls that pass other types than the function takes; None where none do."""
+        for name, function in self.functions.items():
+            calls, taken = self.calls[name], tuple(function.function_type.inputs)
+            others = [call.operand_types for call in calls if call.operand_types != taken]
+            if not others or name in recursive or not is_private(function) or any(isinstance(c, SubgraphOp) for c in calls):
+                continue
+            copy = function.clone()
+            copy.sym_name = StringAttr(fresh_symbol(self.module, name))
+            self.module.body.block.insert_op_after(copy, function)
+            moved = self.calls[copy.sym_name.data] = [call for call in calls if call.operand_types == others[0]]
+            self.calls[name] = [call for call in calls if call.operand_types != others[0]]
+            for call in moved:
+                call.callee = SymbolRefAttr(copy.sym_name)
+            for call in (*calls_in(copy), *symbol_users_in(copy, SubgraphOp)):
+                self.calls[call.callee.string_value()].append(call)
+            self.functions[copy.sym_name.data] = copy
+            self.lost |= lost_shapes(copy, self.functions)
+            count("functions copied")
+            return copy
+        return None
+
     def calls_itself(self, name: str) -> bool:
         return any(call.callee.string_value() == name for call in calls_in(self.functions[name]))
 
     def function(self, function: FuncOp, recursive: bool) -> bool:
         """Visit ``function``. Returns whether its type changed, which affects its callers and callees."""
         before, block = function.function_type, function.body.first_block
-        passed_types = {call.operand_types for call in self.calls[function.sym_name.data]}
+        passed_types = dict.fromkeys(call.operand_types for call in self.calls[function.sym_name.data])
         if (subgraph := self.subgraph_of.get(function.sym_name.data)) is not None and subgraph.gradient is not None:
             callee = self.functions[subgraph.callee.string_value()]
-            passed_types.add(subgraph.gradient.signature(callee.function_type).inputs.data)
+            passed_types[tuple(subgraph.gradient.signature(callee.function_type).inputs)] = None
         if block is None or recursive:
             if block is not None:
                 self.region(function.body)
             return False
-        if function.sym_visibility is not None and function.sym_visibility.data == "private" and len(passed_types) == 1:
-            self.set_types(block.args, passed_types.pop())
+        if is_private(function):
+            tried = self.tried.setdefault(function, {tuple(before.inputs)})
+            new = [types for types in passed_types if types not in tried and len(tried) <= len(passed_types)]
+            if len(passed_types) == 1 or new:
+                self.set_types(block.args, types := tuple(next(iter(new or passed_types))))
+                tried.add(types)
         self.region(function.body)
         outputs, last = list(before.outputs), block.last_op
         if isinstance(last, (OutputOp, ReturnOp)) and block is function.body.last_block:

@@ -11,7 +11,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument
 
 from fxc.dialects.attributes.discardable import ONCE
-from fxc.passes.analysis.call_graph import callee_first, functions_of
+from fxc.passes.analysis.call_graph import callee_first, functions_of, is_private
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def callees(module: ModuleOp) -> list[Callee]:
     return [
         Callee(functions[name], tuple(calls[name]))
         for name in order
-        if name in plans and calls[name] and name not in others and _is_private(functions[name])
+        if name in plans and calls[name] and name not in others and is_private(functions[name])
     ]
 
 
@@ -79,7 +79,3 @@ def _plan(function: FuncOp) -> Block | None:
     if block is None or block is not function.body.last_block:
         return None
     return block if any(op.name.startswith("plan.") for op in block.ops) else None
-
-
-def _is_private(function: FuncOp) -> bool:
-    return function.sym_visibility is not None and function.sym_visibility.data == "private"

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -109,6 +110,8 @@ def in_child(task: Callable[[], object], note: Path) -> int:
         try:
             task()
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

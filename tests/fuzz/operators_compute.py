@@ -282,7 +282,7 @@ def sort(b: Builder) -> None:
     elif name == "searchsorted":
         b.emit(name, f"torch.searchsorted({x}.sort(-1).values, {x}.clone(), right={b.flag()})")
     else:
-        if x.tensor.unique().numel() < x.tensor.numel():
+        if x.tensor.detach().unique().numel() < x.tensor.numel():
             raise Skip
         k = b.int(1, min(3, x.shape[dim]))
         rest = f", largest={b.flag()}" if name == "topk" else ""

@@ -187,9 +187,9 @@ def differs(
     """How ``actual`` is further from ``reference`` than eager's ``expected`` is, beyond a small multiple; without a reference,
     than torch.testing allows for its dtype and those that it was computed from, ``given``; ``strict``: than rounding allows.
 
-    ``sums``: of numbers of order one, which may cancel; in half precision what is left is then rounding, of which eager's may
-    happen to be none. The reference is rounded too: the mean of numbers of order one whose sum is 0 may be 1e-16 in float64,
-    where eager happens to round as it does and ``actual`` is exact."""
+    ``sums``: of numbers of order one, which may cancel; what is left is then rounding, of which eager's may happen to be none.
+    The reference is rounded too: the mean of numbers of order one whose sum is 0 may be 1e-16 in float64, where eager happens
+    to round as it does and ``actual`` is exact."""
     if expected is None or actual is None:
         one = expected if actual is None else actual
         if one is None:
@@ -222,7 +222,7 @@ def differs(
     if not torch.equal(a[~finite].isfinite(), e[~finite].isfinite()):
         return _described(actual, expected)
     errors = (e - r)[finite].abs()
-    rounding = eps if sums and expected.dtype.itemsize == 2 else torch.finfo(wide).eps
+    rounding = eps if sums else torch.finfo(wide).eps
     allowed = 8 * (errors.max() if errors.numel() else 0) + 16 * eps * r[finite].abs() + rounding
     if bool(((a - r)[finite].abs() <= allowed).all()):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import textwrap
 from collections.abc import Callable
@@ -73,6 +74,9 @@ def numbers(count: str, dtype: str, seed: int) -> str:
     return f"(({mixed} - 50) / 16)" + ("" if dtype == "float32" else f".to(torch.{dtype})")
 
 
+FACTORIES = tuple(f"torch.{name}" for name in ("arange", "eye", "full", "linspace", "ones", "randn", "tensor", "zeros"))
+
+
 @dataclass(frozen=True)
 class Step:
     """A statement: an assignment, or a write. ``operator`` names what it calls."""
@@ -109,9 +113,19 @@ class Program:
         arguments = "n, m" if self.sizes else ""
         made = "".join(f"        {item.code},\n" for item in self.inputs)
         names = ", ".join(item.name for item in self.inputs)
-        lines = [step.code for step in self.steps] + [f"return ({', '.join(self.results)},)"]
+        steps = [step.code for step in self.steps]
+        lines = [*(steps if self.device == "cpu" else self._beside_inputs(steps)), f"return ({', '.join(self.results)},)"]
         body = textwrap.indent("\n".join(lines), "    ")
         return f"def inputs({arguments}):\n    return [\n{made}    ]\n\n\ndef f({names}):\n{body}\n"
+
+    def _beside_inputs(self, steps: list[str]) -> list[str]:
+        """Factories name the device of the first input: Dynamo of PyTorch 2.11 does not see the default device."""
+        device = ast.parse(f"{self.inputs[0].name}.device", mode="eval").body
+        trees = [ast.parse(step) for step in steps]
+        for node in (node for tree in trees for node in ast.walk(tree)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in FACTORIES:
+                node.keywords.append(ast.keyword("device", device))
+        return [ast.unparse(tree) for tree in trees]
 
     @property
     def check(self) -> str:

@@ -576,3 +576,15 @@ func.func @not_stacks(%x: tensor<2x3x4x5xf32>, %y: tensor<2x1x5x7xf32>, %e: tens
   %d = torch.aten.matmul.default(%x, %w) {requires_grad = [true]} : (tensor<2x3x4x5xf32>, tensor<2x3x5x4xf32>) -> tensor<2x3x4x4xf32>
   fx.output((%a, %b, %c, %d)) : (tensor<2x3x4x7xf32>, tensor<2x3x0x5xf32>, tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> ()
 }
+
+// -----
+
+/// No kernel computes rows of which there are none, and their maximum would be an error where they have no elements.
+// ROWS-LABEL:  func.func @nothing
+// ROWS-NEXT:     %a = torch.aten.softmax.int
+// ROWS-NEXT:     torch.aten.amax.default(%y
+func.func @nothing(%x: tensor<0x?xf32>, %y: tensor<4x5xf32>) {
+  %a = torch.aten.softmax.int(%x, 1) : (tensor<0x?xf32>) -> tensor<0x?xf32>
+  %b = torch.aten.softmax.int(%y, 1) : (tensor<4x5xf32>) -> tensor<4x5xf32>
+  fx.output((%a, %b)) : (tensor<0x?xf32>, tensor<4x5xf32>) -> ()
+}

@@ -51,3 +51,13 @@ func.func @groups(%x: tensor<1x4x4x4xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x
   %n = torch.aten.group_norm.default(%c, 2) : (tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
   func.return %n : tensor<1x4x4x4xf32>
 }
+
+// -----
+
+/// Not a filter of one element on padded images: oneDNN's kernel crashes on it.
+// CHECK-LABEL: func.func @padded
+// CHECK-NOT:     torch.mkldnn
+func.func @padded(%x: tensor<1x3x4x1xf32>, %w: tensor<3x3x1x1xf32>, %b: tensor<3xf32>) -> tensor<1x3x2x2xf32> {
+  %c = torch.aten.conv2d.default(%x, %w, %b, [2, 2], [0, 1], [1, 2]) : (tensor<1x3x4x1xf32>, tensor<3x3x1x1xf32>, tensor<3xf32>) -> tensor<1x3x2x2xf32>
+  func.return %c : tensor<1x3x2x2xf32>
+}

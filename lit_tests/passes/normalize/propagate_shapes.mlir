@@ -305,3 +305,56 @@ func.func @view(%x: tensor<2x3x4x5xf32, #torch.meta<strides = [60, 1, 15, 3]>>) 
   %v = torch.aten.view.default(%r, [2, 60]) : (tensor<2x3x4x5xf32>) -> tensor<2x60xf32>
   fx.output(%v) : (tensor<2x60xf32>) -> ()
 }
+
+// -----
+
+/// Each call passes what the call before it returned: the type that the first one passes is that of all.
+// CHECK-LABEL: func.func private @block
+// CHECK-SAME:    (%x: tensor<4xf32>) -> tensor<4xf32>
+// CHECK-LABEL: func.func @chain
+// CHECK-COUNT-3: func.call @block({{.*}}) : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NOT:     func.func
+func.func private @block(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %r = torch.aten.relu.default(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  func.return %r : tensor<?xf32>
+}
+func.func @chain(%x: tensor<4xf32>) {
+  %a = torch.aten.sin.default(%x) : (tensor<4xf32>) -> tensor<?xf32>
+  %b = func.call @block(%a) : (tensor<?xf32>) -> tensor<?xf32>
+  %c = func.call @block(%b) : (tensor<?xf32>) -> tensor<?xf32>
+  %d = func.call @block(%c) : (tensor<?xf32>) -> tensor<?xf32>
+  fx.output(%d) : (tensor<?xf32>) -> ()
+}
+
+// -----
+
+/// Calls that pass other types call a copy of the function, and what that calls is called with other types, too.
+// CHECK-LABEL: func.func private @inner(
+// CHECK-SAME:    tensor<4xf32>) -> tensor<4xf32>
+// CHECK-LABEL: func.func private @inner_1(
+// CHECK-SAME:    tensor<?xf32>) -> tensor<?xf32>
+// CHECK-LABEL: func.func private @outer(
+// CHECK-SAME:    tensor<4xf32>) -> tensor<4xf32>
+// CHECK:         func.call @inner(%x) : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-LABEL: func.func private @outer_1(
+// CHECK-SAME:    tensor<?xf32>) -> tensor<?xf32>
+// CHECK:         func.call @inner_1(%x) : (tensor<?xf32>) -> tensor<?xf32>
+// CHECK-LABEL: func.func @others
+// CHECK:         func.call @outer(%a) : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK:         func.call @outer_1(%y) : (tensor<?xf32>) -> tensor<?xf32>
+// CHECK:         func.call @outer(%b) : (tensor<4xf32>) -> tensor<4xf32>
+func.func private @inner(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %r = torch.aten.relu.default(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  func.return %r : tensor<?xf32>
+}
+func.func private @outer(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %r = func.call @inner(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  func.return %r : tensor<?xf32>
+}
+func.func @others(%x: tensor<4xf32>, %y: tensor<?xf32>) {
+  %a = torch.aten.sin.default(%x) : (tensor<4xf32>) -> tensor<?xf32>
+  %b = func.call @outer(%a) : (tensor<?xf32>) -> tensor<?xf32>
+  %c = func.call @outer(%y) : (tensor<?xf32>) -> tensor<?xf32>
+  %d = func.call @outer(%b) : (tensor<?xf32>) -> tensor<?xf32>
+  fx.output((%c, %d)) : (tensor<?xf32>, tensor<?xf32>) -> ()
+}

@@ -10,8 +10,8 @@ func.func @changed(%x: tensor<2x3xf32>, %y: tensor<5x2xf32>) {
 
 // -----
 
-/// Two calls of one function that now pass different types.
-func.func private @f(%x: tensor<?xf32>) -> tensor<?xf32> {
+/// Two calls of a public function, whose types stay as they are.
+func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {
   func.return %x : tensor<?xf32>
 }
 func.func @main(%x: tensor<4xf32>, %y: tensor<?xf32>) {

@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from fxc.dialects.attributes.types import device, is_tensor
+from fxc.dialects.attributes.types import device, is_tensor, sizes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.namespaces import is_foreach
@@ -62,7 +62,8 @@ class DecomposeOpsPass(ModulePass):
     (``pooling``); images resized to the nearest elements, which become reads at computed positions; gradients of embeddings
     that are added to a tensor (``embedding_gradients``).
 
-    Operations that need a gradient stay, and so do derivatives, until their incoming gradients are known.
+    Operations that need a gradient stay, and so do derivatives, until their incoming gradients are known. Operations on a
+    tensor without elements stay, too: no kernel computes them, and their parts may reject it, as ``amax`` does.
     """
 
     name = "decompose-ops"
@@ -83,7 +84,7 @@ class DecomposeOpsPass(ModulePass):
                     release_operand(inner)
 
     def _is_for_kernels(self, op: TorchOp, seen_by_autograd: bool) -> bool:
-        return self.reductions and not (seen_by_autograd and needs_gradient(op))
+        return self.reductions and not (seen_by_autograd and needs_gradient(op)) and not _is_of_nothing(op)
 
     def _decompose(self, ctx: FxcContext, pending: list[TorchOp], seen_by_autograd: bool) -> None:
         while pending:
@@ -117,3 +118,8 @@ class DecomposeOpsPass(ModulePass):
 
 def _off_cpu(op: TorchOp) -> bool:
     return all(device(v.type) != "cpu" for v in op.operands if is_tensor(v.type))
+
+
+def _is_of_nothing(op: TorchOp) -> bool:
+    """Whether the first operand is a tensor without elements."""
+    return bool(op.operands) and is_tensor(type := op.operands[0].type) and 0 in sizes(type)

@@ -38,6 +38,7 @@ from xdsl.passes import ModulePass
 from fxc.dialects.base.effects import writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import TorchOp
+from fxc.passes.analysis.call_graph import is_private
 from fxc.passes.normalize.functionalize.last_writes import return_last_writes
 from fxc.passes.normalize.functionalize.local_writes import replace_local_writes
 
@@ -56,8 +57,7 @@ class FunctionalizePass(ModulePass):
         if not any(isinstance(inner, TorchOp) and writes(inner) for inner in op.walk()):
             return
         for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]:
-            private = function.sym_visibility is not None and function.sym_visibility.data == "private"
-            if private:
+            if is_private(function):
                 continue
             replace_local_writes(ctx, function)
             if not return_last_writes(function):
