@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -255,6 +256,28 @@ def test_an_input_stays_a_leaf_where_a_dropout_has_no_elements() -> None:
         product, same = compiled(x)
         assert x.is_leaf and same is x
         assert torch.autograd.grad(product.sum(), x)[0].equal(torch.zeros(1, size))
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("statistics", [False, True])
+@pytest.mark.parametrize("shape", [(0, 4, 3), (2, 4, 0), (2, 4, 3)])
+def test_a_batch_norm_may_have_no_elements(shape: tuple[int, ...], statistics: bool, affine: bool) -> None:
+    """PyTorch's ``native_batch_norm`` rejects them; ``batch_norm`` returns a copy, and its running statistics stay."""
+    torch.manual_seed(0)
+    model = torch.nn.BatchNorm1d(4, affine=affine, track_running_stats=statistics).double()
+    mine = deepcopy(model)
+    free = ({0: Dim.AUTO, 2: Dim.AUTO},)
+    compiled = fxc.compile(mine, [torch.randn(3, 4, 5).double().requires_grad_()], training=True, dynamic_shapes=free)
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    results = compiled(x), model(y)
+    torch.testing.assert_close(*results)
+    gradients = [
+        torch.autograd.grad(result.sin().sum(), [leaf, *net.parameters()], allow_unused=True)
+        for result, leaf, net in zip(results, (x, y), (mine, model), strict=True)
+    ]
+    torch.testing.assert_close(*gradients)
+    torch.testing.assert_close(dict(mine.named_buffers()), dict(model.named_buffers()))
 
 
 def test_an_index_into_nothing_is_an_error() -> None:

@@ -1,6 +1,7 @@
 """Replacements for operators that do wrong on tensors without elements, which eager mode checks before the call.
 
-They crash the process; ``native_dropout`` returns its operand, which autograd then takes for the result of an operation.
+They crash the process or raise; ``native_dropout`` returns its operand, which autograd then takes for the result of an
+operation.
 """
 
 from __future__ import annotations
@@ -19,6 +20,21 @@ def _batch_norm_backward(grad: Tensor, x: Tensor, *args: Any) -> Sequence[Tensor
     return tuple(
         made if wanted else None for made, wanted in zip((grad.clone(), channels, channels.clone()), args[-1], strict=True)
     )
+
+
+def _batch_norm(operator: Any) -> Callable[..., Sequence[Tensor]]:
+    """``operator`` returns its result, statistics for backward, and new running statistics, if it does not write them."""
+
+    def run(x: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) -> Sequence[Tensor]:
+        if x.numel():
+            return operator(x, weight, bias, *rest)
+        result = x.clone() if weight is None else x * weight[0]
+        result = result if bias is None else result + bias[0]
+        statistics = torch.zeros(x.shape[1], dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
+        running = [value.clone() for value in rest[: len(operator._schema.returns) - 3]]
+        return result, statistics, statistics.clone(), *running
+
+    return run
 
 
 def _flash_attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
@@ -46,9 +62,17 @@ def _has_rows(query: Tensor, key: Tensor) -> bool:
     return 0 not in (query.shape[1], query.shape[2], key.shape[2])
 
 
+_BATCH_NORMS = (
+    torch.ops.aten._native_batch_norm_legit.default,
+    torch.ops.aten._native_batch_norm_legit.no_stats,
+    torch.ops.aten._native_batch_norm_legit_functional.default,
+    torch.ops.aten.native_batch_norm.default,
+)
+
 NO_ELEMENTS: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
+    **{operator: _batch_norm(operator) for operator in _BATCH_NORMS},
     torch.ops.aten.native_batch_norm_backward.default: _batch_norm_backward,
     torch.ops.aten.native_dropout.default: _native_dropout,
 }
