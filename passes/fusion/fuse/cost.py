@@ -117,7 +117,8 @@ class CostModel:
 
     ``programs``: the number of rows that keep it busy. ``small``: the number of elements too few for a separate program.
     ``values``: the number of tensors that a kernel has registers for. ``rate``: operations per nanosecond. ``bandwidth``: bytes
-    of memory per nanosecond. ``launch``: the fixed cost of a kernel in nanoseconds. ``lone``: some operators are kernels alone.
+    of memory per nanosecond. ``launch``: the fixed cost of a kernel in nanoseconds. ``lone``: some operators are kernels alone,
+    and so are new values of arguments, which are computed in place.
     ``atomic``: nanoseconds between two updates of one element; None where programs should not update the same elements.
     ``ordered``: floats must not be added in arbitrary order.
     """

@@ -146,11 +146,9 @@ class KernelGroups(Groups):
     def _is_worth_it(self, op: Operation) -> bool:
         """Whether ``op`` alone is worth a kernel."""
         updates, cost = updates_of(op), operator_of(op).cost
-        return cost > 1 or (updates is not None and updates.sorted) or (self.model.lone and self._is_kernel_alone(op))
-
-    def _is_kernel_alone(self, op: Operation) -> bool:
-        """Whether ``op`` is a kernel alone; also where its result is the new value of an argument, to be computed in place."""
-        return _is_better_alone(op) or any(result in self.updates for result in op.results)
+        if cost > 1 or (updates is not None and updates.sorted) or _has_other_memory_order(op):
+            return True
+        return self.model.lone and (operator_of(op).is_lone or any(result in self.updates for result in op.results))
 
     def joins(self, op: Operation) -> bool:
         return False
@@ -326,11 +324,10 @@ class KernelGroups(Groups):
         return any(result in border.outputs for result in op.results)
 
 
-def _is_better_alone(op: Operation) -> bool:
-    """Whether a kernel for ``op`` alone is better than PyTorch's: some operators, and tensors of different memory order."""
+def _has_other_memory_order(op: Operation) -> bool:
+    """Whether tensors of ``op`` lie in different memory orders: PyTorch's loops read one of them by single elements."""
     types = [type for type in (*op.result_types, *op.operand_types) if is_tensor(type)]
-    turned = {is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}
-    return operator_of(op).is_lone or len(turned) > 1
+    return len({is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}) > 1
 
 
 def _updates(ops: Sequence[Operation]) -> set[SSAValue]:
