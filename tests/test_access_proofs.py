@@ -18,7 +18,7 @@ from tests.access_proofs import Watch, unproved_in
 from tests.kernel_engines import ENGINES, Kernels, kernels_for
 from tests.kernel_mutations import mutant, recorded_ops, sites
 from tests.models.kernel_suite import TARGETS, recorded_groups
-from tests.test_dynamic_kernels import PATTERNS, Function, arguments, dynamic_shapes
+from tests.test_dynamic_kernels import PATTERNS, REPEATED, Function, arguments, dynamic_shapes, repeated
 from tests.test_view_programs import ANY_SIZE, PROGRAMS, normal
 
 SHARE = 20
@@ -49,6 +49,10 @@ def lowered(name: str, target: str) -> Program:
     """The kernels of a pattern, of sizes that are not known."""
     function, shapes = PATTERNS[name]
     program = fxc.capture(Function(function), arguments(shapes, 10, 6), dynamic_shapes={"args": dynamic_shapes(shapes)})
+    return with_kernels(program, target)
+
+
+def with_kernels(program: Program, target: str) -> Program:
     passes = "lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"
     return fxc.run_passes(program, f'set-target{{to="{target}"}},{passes}')
 
@@ -58,6 +62,14 @@ def lowered(name: str, target: str) -> Program:
 @pytest.mark.parametrize("name", PATTERNS)
 def test_patterns_stay_inside(name: str, target: str) -> None:
     found = unproved_in(lowered(name, target).module)
+    assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize("target", ["cpu:avx2", "cuda:sm_90"])
+@pytest.mark.parametrize("name", REPEATED)
+def test_repeated_elements_stay_inside(name: str, target: str) -> None:
+    model, make, free = repeated(name)
+    found = unproved_in(with_kernels(fxc.capture(model, (make(6),), dynamic_shapes=free), target).module)
     assert not found, "\n".join(map(str, found))
 
 

@@ -233,6 +233,34 @@ def test_what_has_no_elements_is_not_read(name: str) -> None:
         torch.testing.assert_close(run(x), function(x))
 
 
+REPEATED: dict[str, tuple[Callable[[int], torch.Tensor], Callable[[torch.Tensor], Any]]] = {
+    "sum": (lambda n: torch.ones(1).expand(n), lambda x: x.sum() * 2),
+    "half": (lambda n: torch.ones(1).half().expand(n), lambda x: x.sum()[None] + torch.zeros(2)),
+    "columns": (lambda n: torch.arange(16.0).expand(n, 16), lambda x: x.sum(0)),
+    "rows": (lambda n: torch.arange(4.0)[:, None].expand(4, n), lambda x: x.exp().sum(1)),
+    "beside": (lambda n: torch.ones(1).expand(n), lambda x: (x * torch.arange(x.shape[0])).sum()),
+    "two kernels": (lambda n: torch.ones(1).expand(n), lambda x: (torch.ones(3).exp() * 2, x.sin() * 2)),
+    "nested": (lambda n: torch.ones(3, 1, 1).expand(3, n, 5), lambda x: (x * 2 + 1).sum((1, 2))),
+}
+"""Tensors that repeat an element along a dimension of unknown size, and reductions of them."""
+
+
+def repeated(name: str) -> tuple[torch.nn.Module, Callable[[int], torch.Tensor], Any]:
+    make, function = REPEATED[name]
+    return Function(function), make, {"args": ({make(6).stride().index(0): Dim("n")},)}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_repeated_element_that_is_not_there_is_not_read(name: str) -> None:
+    """A tensor without elements has no memory: what is the same in all steps of a loop is not read where there are none."""
+    model, make, free = repeated(name)
+    x = make(6)
+    run = fxc.compile(model, (x,), dynamic_shapes=free, options={"target": "host"})
+    assert run.plan.stats.launches > 0
+    for size in (0, 1, 40):
+        torch.testing.assert_close(run(make(size)), model(make(size)))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_attention_without_queries_has_the_types_of_the_operator(dtype: torch.dtype) -> None:
     query, key = (torch.randn(1, 2, rows, 4, dtype=dtype) for rows in (0, 3))

@@ -66,7 +66,10 @@ def dropouts_as_in_eager() -> Generator[None, None, None]:
 
 
 def _unless_nothing_is_dropped(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda x, p, train: kernel(x, p, train) if train and p != 0 else x
+    def dropout(x: Tensor, p: float, train: bool) -> Tensor:
+        return kernel(x, p, train) if train and p != 0 else x
+
+    return dropout
 
 
 def _in_own_format(upsample: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -39,8 +39,15 @@ def assumptions(world: FakeWorld) -> list[Any]:
     """Return the assumptions on the symbols of ``world``, beyond their ranges."""
     if not world.has_guards:
         return []
-    env = world.shape_env  # which may have found the number of a symbol that the module does not have
-    return list(dict.fromkeys(_not_implied([env.simplify(guard.expr) for guard in env.guards], _ranges(world))))
+    conditions = [_in_known_symbols(guard.expr, world) for guard in world.shape_env.guards]
+    return list(dict.fromkeys(_not_implied(conditions, _ranges(world))))
+
+
+def _in_known_symbols(condition: Any, world: FakeWorld) -> Any:
+    """``condition`` with the numbers that were found for symbols of the world that the module does not have."""
+    found = world.shape_env.replacements
+    others = [symbol for symbol in condition.free_symbols if symbol not in world.named_ranges]
+    return condition.subs({symbol: found[symbol] for symbol in others if symbol in found})
 
 
 def written(assumed: Sequence[Any], world: FakeWorld) -> list[str]:

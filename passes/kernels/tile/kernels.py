@@ -151,7 +151,7 @@ def _write_programs(
     symbols: Mapping[str, SSAValue],
 ) -> Sequence[int] | AffineMap:
     """Write the programs of each of ``plans``, and return the grid."""
-    writer = Writer(block, symbols)
+    writer = Writer(block, symbols, {pointer for value, pointer in pointers.items() if names_in(_tensor(value))})
     runs = [Programs(plan, writer, pointers, schedule) for plan in plans]
     program = writer.add(ProgramIdOp.of(0))
     program.name_hint = "program"
@@ -184,7 +184,7 @@ def _write_part(writer: Writer, run: Programs, program: SSAValue, span: tuple[SS
     own = writer.add(arith.SubiOp(program, span[0]))  # for earlier programs a very large unsigned number
     mine = writer.add(arith.CmpiOp(own, span[1], "ult"))
     block = Block()
-    writer.scopes.append(Scope(block))
+    writer.scopes.append(Scope(block, may_be_skipped=True))
     run.write(own)
     writer.add(scf.YieldOp())
     writer.scopes.pop()

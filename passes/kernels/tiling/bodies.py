@@ -211,7 +211,7 @@ def _written(w: Writer, op: IterateOp, values: Values, *, lanes: bool) -> Iterat
     if lanes and (mask := w.mask(w.depth, w.axes)) is not None:
         going = Value(w.add(arith.AndIOp(going.ssa, mask)), w.depth)
     body = Block(arg_types=[value.ssa.type for value in carried])
-    w.scopes.append(Scope(body, bounds=w.scopes[-1].bounds))
+    w.scopes.append(Scope(body, bounds=w.scopes[-1].bounds, may_be_skipped=True))
     inside = dict(values)
     for argument, made in zip(op.body.block.args, body.args, strict=True):
         made.name_hint = argument.name_hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from xdsl.dialects import arith, scf
@@ -50,7 +50,8 @@ def loop(
 ) -> Carried:
     """A loop with a new scope."""
     block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
-    w.scopes.append(Scope(block, bounds=w.scopes[-1].bounds))
+    is_known = all(isinstance(end.owner, arith.ConstantOp) for end in (start, stop))
+    w.scopes.append(Scope(block, bounds=w.scopes[-1].bounds, may_be_skipped=not is_known))
     last = body(block.args[0], list(block.args[1:])) or []
     w.add(scf.YieldOp(*last))
     w.scopes.pop()
@@ -205,7 +206,7 @@ def abreast(w: Writer, vectors: Sequence[Scope], depth: int, carried: Carried, b
     if len(vectors) == 1:
         return body(carried)
     result, scopes, bounds = list(carried), w.scopes, w.scopes[depth - 1].bounds
-    loops = [Scope(scope.block, scope.loops, scope.known, bounds) for scope in scopes[depth + 1 :]]
+    loops = [replace(scope, bounds=bounds) for scope in scopes[depth + 1 :]]
     between = [Scope(vectors[0].block, bounds=bounds), *loops] if loops else []
     for number, vector in enumerate(vectors):
         w.scopes = [*scopes[:depth], vector]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,12 +45,14 @@ class Scope:
     """A position for ops, with its loops, known values, and active lanes.
 
     ``bounds``: loop -> the number of the first lane, and the end below which lanes are active. Without bounds all are active.
+    ``may_be_skipped``: whether the kernel may run without running ``block``, such as a loop of an unknown number of steps.
     """
 
     block: Block
     loops: dict[int, SSAValue] = field(default_factory=lambda: {})
     known: dict[Any, Value] = field(default_factory=lambda: {})
     bounds: Mapping[int, tuple[SSAValue, SSAValue]] = field(default_factory=lambda: {})
+    may_be_skipped: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,15 @@ class Value:
 
 
 class Writer:
-    """Writes ops on blocks along ``axes``, or on numbers where there are none."""
+    """Writes ops on blocks along ``axes``, or on numbers where there are none.
 
-    def __init__(self, block: Block, symbols: Mapping[str, SSAValue] | None = None) -> None:
+    ``may_be_empty``: pointers to tensors that may have no elements. Their loads stay in loops that run only if there are some.
+    """
+
+    def __init__(
+        self, block: Block, symbols: Mapping[str, SSAValue] | None = None, may_be_empty: Set[SSAValue] = frozenset()
+    ) -> None:
+        self.may_be_empty = may_be_empty
         self.axes: tuple[Axis, ...] = ()
         self.scopes = [Scope(block)]
         self.symbols = dict(symbols or {})
@@ -290,9 +298,10 @@ class Writer:
         element = pointer.type.value_type
         if not self._lane_loops() & form.loops():
             base = self.offset(form)
-            return self.save(key, self._named(LoadOp.of(pointer, base.ssa, [], element), base.depth, pointer))
+            depth = max(base.depth, self._least_depth(pointer))
+            return self.save(key, self._named(LoadOp.of(pointer, base.ssa, [], element), depth, pointer))
         divided = self._lane_loops() & form.divided_loops()
-        depth = self.depth if divided else max(self._depth(loop) for loop in form.loops())
+        depth = self.depth if divided else max(self._least_depth(pointer), *(self._depth(loop) for loop in form.loops()))
         axes = self.axes if divided else self._order(form)
         type, mask = VectorType(element, [axis.lanes for axis in axes]), self.mask(depth, axes)
         other = None if mask is None else self.zero(element)
@@ -302,6 +311,11 @@ class Writer:
             op = LoadOp.of(pointer, self.offset(form).ssa, self.strides(form, axes), type, mask, other)
         loaded = self._named(op, depth, pointer)
         return self.save(key, loaded if axes == self.axes else Value(self._turned(loaded.ssa, depth), depth))
+
+    def _least_depth(self, pointer: SSAValue) -> int:
+        """The outermost scope that runs only if ``pointer`` has elements."""
+        skipped = [depth for depth, scope in enumerate(self.scopes) if scope.may_be_skipped]
+        return max(skipped, default=0) if pointer in self.may_be_empty else 0
 
     def store(self, value: Value, pointer: SSAValue, form: Form) -> None:
         """Store ``value`` at ``form``, as a block where the scope has lanes."""
