@@ -257,6 +257,19 @@ def test_windows_of_images_are_compiled() -> None:
     assert_close(torch.compile(function, backend="fxc")(x), function(x), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("route", ["training", "training_host", "compile"])
+@pytest.mark.parametrize("shape", [(3, 1), (3, 2)])
+def test_gradients_of_windows_of_repeated_elements(shape: tuple[int, int], route: str) -> None:
+    """An element of an expanded leaf has the gradient of its windows; ``as_strided`` shares it among the repeated ones."""
+
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x + 1
+        y.view(-1).abs_()
+        return x.unfold(0, 1, 2) * torch.arange(1.0, 3.0)[:, None, None], y
+
+    check(route, function, lambda: [torch.arange(3.0)[:, None].expand(shape)[:1].expand(shape).requires_grad_()])
+
+
 EXPANDED: dict[str, Callable[[Tensor], Tensor]] = {
     "expand": lambda x: x.expand(1, -1),
     "expand twice": lambda x: x.expand(1, *x.shape).expand(1, 1, -1, -1),

@@ -14,13 +14,15 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from fxc.bridge.tensors import type_of
+from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.dialects.fx import IN_PLACE_OPERATORS
 
 
 def windows(
     self: torch.Tensor, dimension: int, size: int, step: int, *, as_strided: Callable[..., torch.Tensor] = torch.as_strided
 ) -> torch.Tensor:
-    """Return ``self.unfold(dimension, size, step)`` as views; ``unfold`` itself if windows overlap, or sizes are unknown."""
+    """Return ``self.unfold(dimension, size, step)`` as views; ``unfold`` where elements share memory or sizes are unknown."""
     if not self.dim() or not size or isinstance(self.shape[dimension], torch.SymInt):
         return self.unfold(dimension, size, step)
     dim = dimension % self.dim()
@@ -32,7 +34,9 @@ def windows(
     if count * step <= self.shape[dim]:
         whole: Any = self.narrow(dim, 0, count * step)
         return whole.unflatten(dim, (count, step)).narrow(dim + 1, 0, size).movedim(dim + 1, -1)
-    found = self.unfold(dim, size, step)
+    found, type = self.unfold(dim, size, step), type_of(self)
+    if is_tensor(type) and overlaps(type):
+        return found  # the derivative of ``as_strided`` shares gradients among elements that share memory
     return as_strided(self, found.shape, found.stride())  # relative to the storage offset of ``self``
 
 
