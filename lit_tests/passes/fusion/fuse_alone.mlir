@@ -1,5 +1,5 @@
-// RUN: fxc-opt %s --split-input-file -p "set-target{to=cuda:sm_90},fuse" | filecheck %s
-// RUN: fxc-opt %s --split-input-file -p "set-target{to=cpu:avx2},fuse" | filecheck %s
+// RUN: fxc-opt %s --split-input-file -p "set-target{to=cuda:sm_90},fuse{reductions=true}" | filecheck %s
+// RUN: fxc-opt %s --split-input-file -p "set-target{to=cpu:avx2},fuse{reductions=true}" | filecheck %s
 
 /// An operator on tensors of different memory orders is a kernel alone: PyTorch's loops read one of them by single elements.
 // CHECK-LABEL: func.func @orders
