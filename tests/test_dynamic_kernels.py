@@ -286,13 +286,14 @@ def test_an_input_stays_a_leaf_where_a_dropout_has_no_elements() -> None:
         assert torch.autograd.grad(product.sum(), x)[0].equal(torch.zeros(1, size))
 
 
+@pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("statistics", [False, True])
 @pytest.mark.parametrize("shape", [(0, 4, 3), (2, 4, 0), (2, 4, 3)])
-def test_a_batch_norm_may_have_no_elements(shape: tuple[int, ...], statistics: bool, affine: bool) -> None:
+def test_a_batch_norm_may_have_no_elements(shape: tuple[int, ...], statistics: bool, affine: bool, training: bool) -> None:
     """PyTorch's ``native_batch_norm`` rejects them; ``batch_norm`` returns a copy, and its running statistics stay."""
     torch.manual_seed(0)
-    model = torch.nn.BatchNorm1d(4, affine=affine, track_running_stats=statistics).double()
+    model = torch.nn.BatchNorm1d(4, affine=affine, track_running_stats=statistics).double().train(training)
     mine = deepcopy(model)
     free = ({0: Dim.AUTO, 2: Dim.AUTO},)
     compiled = fxc.compile(mine, [torch.randn(3, 4, 5).double().requires_grad_()], training=True, dynamic_shapes=free)
@@ -306,6 +307,21 @@ def test_a_batch_norm_may_have_no_elements(shape: tuple[int, ...], statistics: b
     ]
     torch.testing.assert_close(*gradients)
     torch.testing.assert_close(dict(mine.named_buffers()), dict(model.named_buffers()))
+
+
+def test_a_batch_norm_may_have_no_channels() -> None:
+    """PyTorch's ``native_batch_norm`` divides by their number, which ends the process."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        mean, variance = torch.zeros(x.shape[1], dtype=x.dtype), torch.ones(x.shape[1], dtype=x.dtype)
+        return torch.nn.functional.batch_norm(x, mean, variance)
+
+    for dtype in (torch.float32, torch.float16):
+        x = torch.ones(1, 5, dtype=dtype).requires_grad_()
+        compiled = fxc.compile(function, [x], training=True, dynamic_shapes=({1: Dim("n")},))
+        for size in (5, 0):
+            x = torch.ones(1, size, dtype=dtype).requires_grad_()
+            torch.testing.assert_close(compiled(x), function(x))
 
 
 def test_an_index_into_nothing_is_an_error() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import fxc
 
-HIDDEN = "autograd does not see that it is written"
+HIDDEN = "autograd does not see that it is written|the gradient of what was written would be lost"
 
 
 def half_of_chunk(x: Tensor) -> Tensor:
@@ -86,7 +86,20 @@ def gains(x: Tensor) -> Tensor:
     return y + x
 
 
+def detached_of_a_gradient(x: Tensor) -> Tensor:
+    y = (x * 2).detach()
+    y[1:].mul_(x[1:])
+    return y * 3
+
+
+def detached_constant(x: Tensor) -> Tensor:
+    made = torch.zeros(4).detach()
+    made[2] = x.sum()
+    return made
+
+
 REFUSED = [
+    detached_of_a_gradient, detached_constant,
     half_of_chunk, whole_of_chunk, split, two_chunks, unsafe_view, detached, detached_view, data, data_of_input,
     without_gradients, view_without_gradients, gains,
 ]  # fmt: skip
@@ -155,6 +168,13 @@ def constant_is_written(x: Tensor) -> Tensor:
     return made
 
 
+def view_of_what_is_detached_in_place(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x * 2
+    v = y[1:]
+    y.detach_()
+    return v * 3, y
+
+
 def element_of_constant_is_written(x: Tensor) -> tuple[Tensor, Tensor]:
     made = torch.tensor([0.0, 0.0])
     made[1] = x.sum()
@@ -196,6 +216,7 @@ class Average(nn.Module):
         constant_is_written,
         element_of_constant_is_written,
         detached_in_place_and_written,
+        view_of_what_is_detached_in_place,
         Average,
     ],
 )

@@ -25,12 +25,15 @@ def _batch_norm_backward(grad: Tensor, x: Tensor, *args: Any) -> Sequence[Tensor
 def _batch_norm(operator: Any) -> Callable[..., Sequence[Tensor]]:
     """``operator`` returns its result, statistics for backward, and new running statistics, if it does not write them."""
 
+    names = [argument.name for argument in operator._schema.arguments[3:]]
+
     def run(x: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) -> Sequence[Tensor]:
         if x.numel():
             return operator(x, weight, bias, *rest)
         result = x.clone() if weight is None else x * weight[0]
         result = result if bias is None else result + bias[0]
-        statistics = torch.zeros(x.shape[1], dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
+        channels = x.shape[1] if dict(zip(names, rest)).get("training") else 0
+        statistics = torch.zeros(channels, dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
         running = [value.clone() for value in rest[: len(operator._schema.returns) - 3]]
         return result, statistics, statistics.clone(), *running
 
@@ -66,6 +69,7 @@ _BATCH_NORMS = (
     torch.ops.aten._native_batch_norm_legit.default,
     torch.ops.aten._native_batch_norm_legit.no_stats,
     torch.ops.aten._native_batch_norm_legit_functional.default,
+    torch.ops.aten._native_batch_norm_legit_no_training.default,
     torch.ops.aten.native_batch_norm.default,
 )
 

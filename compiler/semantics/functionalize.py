@@ -23,7 +23,7 @@ from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import constant_value
 from fxc.dialects.attributes.types import SYMBOLS, ValueType
 from fxc.dialects.attributes.values import int_attr
-from fxc.dialects.base.effects import is_random, writes
+from fxc.dialects.base.effects import aliases, is_random, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -72,9 +72,9 @@ class _Interpreter(ReferenceInterpreter):
 
     Constants are local tensors, made before tracing, which the graph may write. Inactive dropouts return their operand, as
     functionalization retains ``dropout`` and loses writes to it. Windows and diagonals become views whose writes it inverts
-    correctly. Operators that return views without declaring them are replaced by operators that declare them. Tensors that are
-    detached in place are written: as a view, ``detach`` would hide the gradients of later writes. Written tensors retain their
-    strides, although the operator that computes the new value may have another layout.
+    correctly. Operators that return views without declaring them are replaced by operators that declare them. A tensor that is
+    detached in place and written later is written at once: as a view, ``detach`` would hide the gradients of the later writes.
+    Written tensors retain their strides, although the operator that computes the new value may have another layout.
     """
 
     def __init__(self, functions: Mapping[str, func.FuncOp]) -> None:
@@ -121,8 +121,10 @@ class _Interpreter(ReferenceInterpreter):
             return super().op(op, env)
         if op.operator in DROPOUTS and not is_random(op):
             return [env[op.operands[0]]]
-        if op.operator == "aten.detach_.default":
-            return self.call_instead(op, partial(_detach_in_place, is_constant=_is_lifted(op.operands[0])), env)
+        if op.operator == "aten.detach_.default" and _is_lifted(op.operands[0]):
+            return [env[op.operands[0]]]
+        if op.operator == "aten.detach_.default" and _is_written_later(op.results[0]):
+            return self.call_instead(op, _detach_in_place, env)
         if op.operator == "aten.as_strided.default":
             return self.call_instead(op, self.as_strided, env)
         if op.operator in STRIDED_COPIES:
@@ -320,8 +322,18 @@ def _is_lifted(value: SSAValue) -> bool:
     return isinstance(value.owner, TorchOp) and value.owner.operator == "aten.lift_fresh_copy.default"
 
 
-def _detach_in_place(x: Any, *, is_constant: bool) -> Any:
-    return x if is_constant else x.copy_(torch.ops.aten.detach.default(x))
+def _is_written_later(value: SSAValue) -> bool:
+    """Whether an operation behind that of ``value``, in its block, writes to it or to a view of it."""
+    views, op = {value}, value.owner
+    while isinstance(op, Operation) and (op := op.next_op) is not None:
+        if not views.isdisjoint(writes(op) or ()):
+            return True
+        views.update(op.results[index] for index, operand in aliases(op) if operand in views)
+    return False
+
+
+def _detach_in_place(x: Any) -> Any:
+    return x.copy_(torch.ops.aten.detach.default(x))
 
 
 def _shares_unnoticed(operands: Sequence[Any], results: Sequence[Any]) -> bool:

@@ -3,7 +3,7 @@
 Assumes  the torch level with mutation, after ``lower-grad-mode``: operations under ``no_grad`` read ``detach``.
 Ensures  the module is unchanged. With ``gradients=true`` it is an error where memory is written through one tensor, and
          read later through another that autograd treats as a different one: its elements are new, but its gradient is
-         that of the old elements.
+         that of the old elements; and where what is written to a ``detach`` has a gradient, and it is read later.
 Leaves   such writes where nothing reads the other tensor, or no gradient passes through the reader; writes to a tensor
          whose ``detach`` is read; writes to trained parameters, which are rejected elsewhere; writes of regions to
          operands of their op.
@@ -117,6 +117,13 @@ class _Names:
         made = {*self._made_of, self.of(memory)} - {name}
         return {other for other in made if representative(self._memories, other) is memory}
 
+    def is_detach(self, name: SSAValue) -> bool:
+        """Whether tensor ``name`` is a ``detach`` of another, or a view of one."""
+        is_detached = False
+        while not is_detached and (found := self._made_of.get(name)) is not None:
+            name, is_detached = found
+        return is_detached
+
     def is_detached_from(self, name: SSAValue, other: SSAValue) -> bool:
         """Whether tensor ``name`` is a ``detach`` of ``other``, or a view of one."""
         is_detached = False
@@ -134,6 +141,8 @@ class _Gradients:
         self.context, self.names = context, names
         self.requiring = {names.of(argument) for argument, requires in arguments.items() if requires}
         self.writers = dict[SSAValue, list[tuple[Operation, SSAValue]]]()
+        self.learned_by = dict[SSAValue, Operation]()
+        """A tensor that requires a gradient since it was written -> the operation that wrote it."""
 
     def check(self, block: Block) -> None:
         """OpPassFailedException at a write through one tensor where another is read later and needs a gradient."""
@@ -151,10 +160,18 @@ class _Gradients:
             for value in _written(op):
                 if any(flags) and not op.results:
                     self.requiring.add(self.names.of(value))
+                if any(flags) and self.names.of(value) in self.requiring:
+                    self.learned_by.setdefault(self.names.of(value), op)
                 for other in self.names.others(value):
                     self.writers.setdefault(other, []).append((op, self.names.of(value)))
 
     def read(self, name: SSAValue) -> None:
+        if name in self.learned_by and name in self.requiring and self.names.is_detach(name):
+            raise OpPassFailedException(
+                "a detached tensor is written, which shares memory with another, and is read later; the gradient of what was"
+                " written would be lost: write to a clone() of it, or use torch.compile(model, backend='fxc')",
+                self.learned_by[name],
+            )
         for writer, written in self.writers.get(name, ()):
             has_other = written in self.requiring and not self.names.is_detached_from(name, written)
             if name in self.requiring or has_other:

@@ -68,3 +68,16 @@ func.func @either(%x: tensor<4xf32>, %a: tensor<4xf32>) -> (tensor<4xf32>, tenso
   %r = torch.aten.neg.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
   func.return %h, %v, %r : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+/// What is written to a tensor that is detached from another has a gradient, which functionalization would detach, too.
+func.func @detached(%x: tensor<4xf32> {fx.requires_grad}) -> tensor<2x2xf32> {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.detach.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %v = torch.aten.view.default(%d, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
+  // expected-error@+1 {{the gradient of what was written would be lost}}
+  %w = torch.aten.mul_.Tensor(%d, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r = torch.aten.neg.default(%v) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  func.return %r : tensor<2x2xf32>
+}
