@@ -266,3 +266,16 @@ def test_indexing_lies_as_in_eager() -> None:
             fake = torch.ops.aten.index.Tensor(given, [None if index is None else next(rest) for index in indices])
         strides = [[step for size, step in zip(t.shape, t.stride()) if size != 1] for t in (fake, expected)]
         assert strides[0] == strides[1], (x.shape, x.stride(), indices)
+
+
+@pytest.mark.parametrize("operator", [torch.tril, torch.triu])
+@pytest.mark.parametrize("make", [
+    lambda: torch.randn(17, 2, 4).unfold(1, 1, 3), lambda: torch.randn(2, 3, 4, 5).permute(0, 2, 3, 1),
+    lambda: torch.randn(4, 5).t(), lambda: torch.randn(5, 4)[None].expand(2, 5, 4), lambda: torch.randn(8, 8)[::2, ::2],
+])  # fmt: skip
+def test_triangles_are_contiguous(make: Callable[[], torch.Tensor], operator: Callable[..., torch.Tensor]) -> None:
+    """Into memory of other strides, PyTorch's kernel writes outside of it where a dimension has one element."""
+    x = make()
+    for compiled in (fxc.compile(lambda x: operator(x, 1), [x]), torch.compile(lambda x: operator(x, 1), backend="fxc")):
+        result = compiled(x)
+        assert torch.equal(result, operator(x, 1)) and result.stride() == operator(x, 1).stride()

@@ -272,6 +272,8 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
             _aten.pow.Scalar,
             _aten.rrelu.default,
             _aten.rrelu_with_noise.default,
+            _aten.tril.default,
+            _aten.triu.default,
         ],
         _contiguous,
     ),
