@@ -490,38 +490,3 @@ def test_a_slice_that_is_written_ends_where_its_tensor_does(start: int, end: int
         x = torch.arange(float(size))
         y = x.clone()
         assert torch.equal(compiled(x), f(y)) and torch.equal(x, y)
-
-
-def test_a_number_found_for_a_size_of_the_module_is_checked() -> None:
-    """Functionalization may find that a size is 2, from how slices of a small example lie: other sizes are not those."""
-
-    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        weight = torch.arange(x.shape[0] * x.shape[-1] * 2).reshape(x.shape[0], x.shape[-1], 2).to(x.dtype)
-        y[torch.zeros(1, dtype=torch.int64)] += 0
-        return torch.bmm(x, weight)[None, 1:, 2:]
-
-    def inputs(n: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.ones(n, 1, n), torch.ones(1)
-
-    n = Dim("n")
-    compiled = fxc.compile(function, inputs(2), dynamic_shapes=({0: n, 2: n}, {}))
-    for size in (2, 9, 5):
-        try:
-            result = compiled(*inputs(size))
-        except fxc.errors.InputError:
-            continue
-        torch.testing.assert_close(result, function(*inputs(size)))
-
-
-def test_conditions_name_sizes_of_the_module_only() -> None:
-    """The sizes of slices that a write makes are symbols of the capture, until they are found to be numbers."""
-
-    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x.transpose(0, 1).abs_()
-        return y.roll(1, 1), x[1:, 2:]
-
-    torch._dynamo.reset()
-    compiled = torch.compile(function, backend="fxc", dynamic=True)
-    for rows in (2, 7):
-        x, y = -torch.ones(3, 5), torch.ones(rows, 1)
-        torch.testing.assert_close(compiled(x[:, 1:-1], y), function(x.neg()[:, 1:-1], y))

@@ -23,12 +23,13 @@ from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import constant_value
 from fxc.dialects.attributes.types import SYMBOLS, ValueType
 from fxc.dialects.attributes.values import int_attr
-from fxc.dialects.base.effects import aliases, is_random, writes
+from fxc.dialects.base.effects import aliases, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.torch_ops.base import drops_nothing
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.dialects.torch_ops.effects import DROPOUTS, UNDECLARED_VIEWS
+from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
 from fxc.errors import CaptureError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_under_conditions
@@ -119,7 +120,7 @@ class _Interpreter(ReferenceInterpreter):
             return [torch.ops.aten.lift_fresh_copy.default(self.constants[op])]
         if not isinstance(op, TorchOp):
             return super().op(op, env)
-        if op.operator in DROPOUTS and not is_random(op):
+        if drops_nothing(op):
             return [env[op.operands[0]]]
         if op.operator == "aten.detach_.default" and _is_lifted(op.operands[0]):
             return [env[op.operands[0]]]

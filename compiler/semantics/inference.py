@@ -15,13 +15,13 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.bridge.call_key import question_key
-from fxc.bridge.eager_strides import dropouts_as_in_eager
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import is_sequence
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
+from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
 from fxc.dialects.torch_ops.namespaces import is_mkl_or_onednn
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter, ResultCountError
@@ -122,6 +122,8 @@ class TypeInference:
             env = {operand: world.fake(operand.type) for operand in op.operands}
             with quiet(), world.active(), torch.no_grad(), _symbolic_rules(world):
                 results = self._interpreter.op(op, env)
+            if isinstance(op, TorchOp) and drops_nothing(op):  # PyTorch's decomposition copies
+                results = [env[op.operands[0]]]
         except VerifyException:
             raise
         except Exception as error:
@@ -143,7 +145,7 @@ def _symbolic_rules(world: FakeWorld) -> Generator[None, None, None]:
         return
     from torch._dispatch.python import enable_python_dispatcher
 
-    with enable_python_dispatcher(), dropouts_as_in_eager():
+    with enable_python_dispatcher():
         yield
 
 

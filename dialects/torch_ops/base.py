@@ -146,6 +146,11 @@ class TorchOp(SchemaCall, EffectsInterface):
         return not self.has_side_effect() and not self.writes()
 
 
+def drops_nothing(op: TorchOp) -> bool:
+    """Whether ``op`` is a dropout that returns its operand: it is not training, or ``p`` is 0."""
+    return op.operator in DROPOUTS and not op.is_random()
+
+
 @cache
 def leaves_memory_alone(cls: type[Operation]) -> bool:
     """Whether no call of ``cls`` writes memory or returns memory of an operand, for any arguments; true for most operators.

@@ -313,7 +313,7 @@ class Writer:
         return self.save(key, loaded if axes == self.axes else Value(self._turned(loaded.ssa, depth), depth))
 
     def _least_depth(self, pointer: SSAValue) -> int:
-        """The outermost scope that runs only if ``pointer`` has elements."""
+        """The outermost scope to which a load may move: one that is not skipped where ``pointer`` has no elements."""
         skipped = [depth for depth, scope in enumerate(self.scopes) if scope.may_be_skipped]
         return max(skipped, default=0) if pointer in self.may_be_empty else 0
 
