@@ -171,6 +171,7 @@ THRESHOLDS: dict[str, Function] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", THRESHOLDS)
 def test_bounds_that_some_sizes_pass_and_others_do_not(name: str, training: bool) -> None:
@@ -476,6 +477,7 @@ def test_a_gradient_at_a_size_of_one_has_that_size() -> None:
         assert torch.equal(torch.autograd.grad(compiled(x), x)[0], torch.ones(2, size))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("hint", [7, 8, 17])
 @pytest.mark.parametrize(("start", "end"), [(0, 8), (2, 8), (0, -8), (-8, None), (3, -2)])
 def test_a_slice_that_is_written_ends_where_its_tensor_does(start: int, end: int | None, hint: int) -> None:

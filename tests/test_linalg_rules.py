@@ -53,7 +53,7 @@ def run(name: str) -> Counter[str]:
     return seen
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", sorted(operators()))
 def test_samples_of_pytorch(name: str) -> None:
     run(name)

@@ -98,6 +98,7 @@ WAYS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("change", FITTING)
 @pytest.mark.parametrize(("way", "options"), WAYS)
 def test_what_was_replaced_is_used(way: Callable[..., Any], options: dict[str, Any], change: Change) -> None:

@@ -45,6 +45,7 @@ def test_gradients_where_margins_are_met(name: str, how: str) -> None:
     torch.testing.assert_close(compiled(TIES), f(TIES))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("how", ["torch.compile", "training", "host"])
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
 @pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.l1_loss])

@@ -124,6 +124,7 @@ def assert_as_eager(compiled: Function, function: Function, args: tuple[torch.Te
     assert shared(ours, got) == shared(eagers, expected)
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("how", ["cpu", "graph", "training", "dynamic", "saved"])
 @pytest.mark.parametrize(("function", "args"), CASES)
 def test_outputs_share_memory_as_in_eager(function: Function, args: tuple[torch.Tensor, ...], how: str, tmp_path: Path) -> None:
@@ -265,7 +266,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("training, dynamic", [(False, None), (False, True), (True, None)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", WRITTEN)

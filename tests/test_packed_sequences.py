@@ -60,7 +60,7 @@ def assert_as_eager(run: Any, model: nn.Module, expected: nn.Module, *args: Tens
     [{}, {"bidirectional": True}, {"batch_first": True, "num_layers": 2}, {"bias": False, "is_sorted": True}],
     ids=str,
 )
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_layers_over_packed_sequences(
     kind: type[nn.RNNBase], options: dict[str, Any], how: str, training: bool, tmp_path: Path

@@ -84,6 +84,7 @@ def second(f: Callable[..., Tensor], arguments: list[Tensor], wanted: list[bool]
     return list(torch.autograd.grad(total, inputs, allow_unused=True))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("first_only", [False, True])
 def test_second_derivatives_on_the_host(name: str, first_only: bool) -> None:
@@ -143,7 +144,7 @@ def test_second_derivatives_of_group_norm_in_other_dtypes(dtype: torch.dtype) ->
             torch.testing.assert_close(got.double(), wanted, rtol=rtol, atol=atol)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("places", [[], [0], [5], [1, 7], [0, 1, 2], list(range(12))])
 @pytest.mark.parametrize("target", ["host", None])
@@ -169,6 +170,7 @@ REFUSED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("made", [lambda x: x, lambda x: x * 2, lambda x: x.view_as(x), lambda x: torch.cat([x, x])[:3]])
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_second_derivative_here_says_so(name: str, made: Callable[[Tensor], Tensor]) -> None:

@@ -103,7 +103,7 @@ def strided(x: torch.Tensor) -> list[torch.Tensor]:
     return [x.t().contiguous().t(), torch.stack([x, x + 1], -1)[..., 0]]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", BOUNDED)
 def test_bounds_that_are_numbers(name: str, dtype: torch.dtype) -> None:
@@ -128,6 +128,7 @@ def test_pairs(name: str, dtype: torch.dtype) -> None:
             agree(fxc.compile(function, (a, b))(a, b), expected)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", SCANS)
 def test_scans(name: str, dtype: torch.dtype) -> None:

@@ -85,7 +85,7 @@ def test_results_lie_as_in_eager(route: str, name: str, layout: str, after: str)
 
 
 @pytest.mark.not_proved  # places in a grid that is a product of free sizes
-@pytest.mark.share(12)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -189,7 +189,7 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("write", WRITES)

@@ -82,6 +82,7 @@ DTYPES = [
 ]
 
 
+@pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 @pytest.mark.parametrize("sizes", [(), (2, 3)], ids=str)
@@ -144,6 +145,7 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("sizes", [(0, 2), (0, 2, 3), (0, 4, 2, 2), (2, 2, 0)], ids=str)
 @pytest.mark.parametrize("name", LAYERS)

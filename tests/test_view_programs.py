@@ -64,6 +64,7 @@ PROGRAMS: dict[str, Program] = {
 }  # fmt: skip
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("how", ["ahead", "compiled", "dynamic"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_views(name: str, how: str) -> None:
