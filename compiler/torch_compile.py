@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.dialects.attributes.types import is_tensor, overlaps
+from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
@@ -68,7 +69,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     replace_windows(graph)
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
-    with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact:
+    with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():
         return backend(graph, inputs)
 
 

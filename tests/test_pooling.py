@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 import fxc
 from fxc.runtime.plan import Plan
+from tests.fuzz.check import check
 
 HOST: dict[str, Any] = {"target": "host"}
 SIZES: Mapping[int, tuple[int, ...]] = {1: (2, 3, 13), 2: (2, 3, 9, 13), 3: (1, 2, 5, 6, 9)}
@@ -186,6 +187,24 @@ def test_unknown_sizes_and_strides_around_windows(name: str, shape: tuple[int, .
     torch.testing.assert_close(result, expected)
     weights = torch.randn_like(expected)
     torch.testing.assert_close(torch.autograd.grad(result, x, weights), torch.autograd.grad(expected, x, weights))
+
+
+TURNED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a function": lambda x: [F.max_pool1d(x.mT, 2)],
+    "a module": lambda x: [torch.nn.MaxPool1d(2)(x.mT)],
+    "read where it lies": lambda x: [torch.max_pool1d(x.mT, 2).as_strided((3,), (1,), 0) * 2],
+    "with places": lambda x: list(F.max_pool1d(x.mT, 2, return_indices=True)),
+    "without its gradient": lambda x: [F.max_pool1d(x.detach().mT, 2) + x.sum()],
+}
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
+@pytest.mark.parametrize("name", TURNED)
+def test_maxima_of_turned_rows_lie_as_in_eager(name: str, route: str, gradient: bool) -> None:
+    """Contiguous where there is no gradient; traces of PyTorch have an operator whose result has the order of the rows."""
+    values = torch.linspace(-9, 9, 48).sin().view(2, 6, 4)
+    check(route, TURNED[name], lambda: [values.clone().requires_grad_(gradient)])
 
 
 def test_gradients_of_maxima() -> None:

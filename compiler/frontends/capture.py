@@ -30,10 +30,10 @@ from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
+from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.import_fx import import_fx, import_traced
 from fxc.frontends.indexed_writes import IndexedWrites
-from fxc.frontends.integer_fills import IntegerFills
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
@@ -268,7 +268,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         autograd_functions.recorded(),
         _NoNewData(),
         IndexedWrites(),
-        IntegerFills(),
+        EagerCalls(),
     ):
         if dynamic_shapes is None:
             exported = torch.export.export(module, args, kwargs, strict=False)

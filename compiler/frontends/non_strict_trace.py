@@ -50,7 +50,7 @@ from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_overload
 from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import FxcError
-from fxc.frontends.integer_fills import IntegerFills
+from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.python_state import PythonState, is_data_set
 
 _export_utils: Any = export_utils
@@ -173,7 +173,7 @@ class _Trace:
             stack.enter_context(enable_python_dispatcher())
             stack.enter_context(self.recorder.calls())
             stack.enter_context(_Switches(self.recorder))
-            stack.enter_context(IntegerFills())
+            stack.enter_context(EagerCalls())
             stack.enter_context(self.recorder)
             result = _without_dynamo(module)(*args)
         if not self.recorder.is_whole:
