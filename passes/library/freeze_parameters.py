@@ -3,11 +3,10 @@
 Assumes  verified IR with calls inlined (``inline``); inference: frozen values do not follow later changes of
          parameters.
 Ensures  operations on parameters, buffers, constants and results of such operations are in ``@frozen``, which the entry
-         calls first, marked ``fx.once``: that call runs at plan time, and its results are saved. Another run of the
-         pass adds at most one more function.
+         calls first, marked ``fx.once``: that call runs at plan time, and its results are saved.
 Leaves   written tensors (``fx.mutates``) and their readers; random operators, effects, operations with regions or
-         without a tensor operand; functions other than the entry; views that the entry returns, which may be lazily
-         conjugated.
+         without a tensor operand; functions other than the entry; operations whose memory the entry may return, as
+         callers may write it, and operations that read their results.
 Cost     one walk.
 
 Before:
@@ -37,15 +36,16 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from fxc.dialects.attributes.discardable import ONCE
-from fxc.passes.analysis.lazy_values import may_be_lazy
+from fxc.dialects.base.effects import aliases
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
-from fxc.passes.rewriting.functions import copy_op, fresh_symbol
+from fxc.passes.rewriting.functions import fresh_symbol
 from fxc.passes.rewriting.outlining import given_to, outlined, outputs, put_call
 
 
@@ -55,7 +55,7 @@ class FreezeParametersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         entry = readable_entry(op)
-        if entry is None or not (chosen := _without_returned_views(entry.body.block, unchanging_ops(entry)[0])):
+        if entry is None or not (chosen := _not_returned(entry, unchanging_ops(entry)[0])):
             return
         given, returned = given_to(chosen), outputs(chosen)
         function = outlined(fresh_symbol(op, "frozen"), chosen, given, returned)
@@ -65,23 +65,19 @@ class FreezeParametersPass(ModulePass):
         count("ops frozen", len(chosen))
 
 
-def _without_returned_views(block: Block, own: Sequence[Operation]) -> list[Operation]:
-    """``own`` without the ops that create views that ``block`` returns; copies of these ops in ``block`` create them."""
-    frozen, copies = dict.fromkeys(own), dict[SSAValue, SSAValue]()
-
-    def copied(value: SSAValue) -> SSAValue:
-        op = value.owner
-        if isinstance(op, Operation) and op in frozen and value not in copies and may_be_lazy(value, given=True):
-            for operand in op.operands:
-                copied(operand)
-            Rewriter.insert_op(copy_op(op, copies), InsertPoint.after(op))
-        return copies.get(value, value)
-
-    terminator = block.last_op
+def _not_returned(entry: FuncOp, unchanging: Sequence[Operation]) -> list[Operation]:
+    """``unchanging`` without the ops whose memory ``entry`` may return, and without those that read their results."""
+    terminator = entry.body.block.last_op
     assert terminator is not None
-    terminator.operands = [copied(value) for value in terminator.operands]
-    for op in reversed(own):
-        if copies.keys() & set(op.results) and not any(result.uses for result in op.results):
-            del frozen[op]
-            Rewriter.erase_op(op)
-    return list(frozen)
+    returned, pending = set[SSAValue](), list(terminator.operands)
+    while pending:
+        if (value := pending.pop()) not in returned and isinstance(op := value.owner, Operation):
+            returned.add(value)
+            pending += [source for index, source in aliases(op) if op.results[index] is value]
+    left = list[Operation]()
+    for op in unchanging:
+        if returned.isdisjoint((*op.operands, *op.results)):
+            left.append(op)
+        else:
+            returned.update(op.results)
+    return left

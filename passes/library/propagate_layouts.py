@@ -4,9 +4,10 @@ Assumes  copies to channels_last and back around the operations that need it, as
 Ensures  an operation on images that exist in channels_last computes in channels_last, if PyTorch's result has that
          layout; copies of images that are in channels_last already, and unused copies, are gone. A function whose
          number of copies would grow is unchanged.
-Leaves   types of arguments and of results of the entry; operations that read images of both layouts, views, operations
-         with regions, and those that PyTorch rejects in the other layout: they read the contiguous copy.
-Cost     one walk; PyTorch infers the type of each operation that reads such an image.
+Leaves   types of arguments and of results of the entry; copies that the caller could tell from the image; operations
+         that read images of both layouts, views, operations with regions, and those that PyTorch rejects in the other
+         layout: they read the contiguous copy.
+Cost     two walks; PyTorch infers the type of each operation that reads such an image.
 
 Before:
     func.func @main(%x: tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>) {
@@ -42,11 +43,11 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import enum_attr
-from fxc.dialects.base.effects import is_pure, is_view
+from fxc.dialects.base.effects import aliases, is_pure
 from fxc.dialects.context import FxcContext
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.memory import writes_anything
+from fxc.passes.analysis.memory import Memory, writes_anything
 from fxc.passes.analysis.statistics import count
 from fxc.passes.library.layouts import is_image, is_only_channels_last
 from fxc.passes.rewriting.insertion import insert_call
@@ -67,10 +68,10 @@ class PropagateLayoutsPass(ModulePass):
             if not before:
                 continue
             trial = function.clone()
-            _Propagation(ctx, trial.body.block).run()
+            _Propagation(ctx, trial).run()
             after = _copies(trial.body.block)
             if after <= before:
-                _Propagation(ctx, function.body.block).run()
+                _Propagation(ctx, function).run()
                 count("layout copies removed", before - after)
                 count("layout copies left", after)
 
@@ -87,8 +88,8 @@ def _is_copy(op: Operation) -> bool:
 class _Propagation:
     """Propagates channels_last through a block. ``last``: a value -> the same image in channels_last."""
 
-    def __init__(self, context: FxcContext, block: Block) -> None:
-        self.context, self.block = context, block
+    def __init__(self, context: FxcContext, function: FuncOp) -> None:
+        self.context, self.block, self.memory = context, function.body.block, Memory(function)
         self.last = dict[SSAValue, SSAValue]()
 
     def run(self) -> None:
@@ -102,7 +103,7 @@ class _Propagation:
     def visit(self, op: TorchOp) -> None:
         if _is_copy(op):
             self.copy(op)
-        elif op.results and not op.regions and is_pure(op) and not is_view(op) and self.may_change(op):
+        elif op.results and not op.regions and is_pure(op) and not any(aliases(op)) and self.may_change(op):
             self.change(op)
 
     def copy(self, op: TorchOp) -> None:
@@ -110,10 +111,11 @@ class _Propagation:
         [source], [result] = op.operands, op.results
         if is_only_channels_last(source.type):
             self.last[result] = source
-        elif is_only_channels_last(result.type) and (there := self.last.get(source)) is not None:
-            result.replace_all_uses_with(there)
         elif is_only_channels_last(result.type):
-            self.last.setdefault(source, result)
+            there = self.last.setdefault(source, result)
+            if there is not result and self.memory.can_replace(result, there, same_memory=False):
+                result.replace_all_uses_with(there)
+                self.memory.replaced(result, there)
 
     def may_change(self, op: TorchOp) -> bool:
         """Whether all images that ``op`` reads exist in channels_last, and ``op`` reads at least one in another layout."""
@@ -147,11 +149,13 @@ class _Propagation:
             result = Rewriter.replace_value_with_new_type(result, type)
             if type == old.type:
                 old.replace_all_uses_with(result)
+                self.memory.replaced(old, result)
                 continue
             back = insert_call(
                 self.context, "aten.clone.default", [result], op, {"memory_format": enum_attr("contiguous_format")}
             )
             old.replace_all_uses_with(back)
+            self.memory.replaced(old, back)
             self.last[back] = result
         Rewriter.erase_op(op)
 

@@ -76,3 +76,25 @@ func.func @more(%x: tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>> {f
   %b = torch.aten.neg.default(%c) : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
   fx.output(%a, %b) : (tensor<1x2x3x3xf32>, tensor<1x2x3x3xf32>) -> ()
 }
+
+// -----
+
+/// Not: a copy of a copy of an argument that is returned, a second copy of what is returned in channels_last, and an operation
+/// that may return its operand.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %c = torch.aten.clone.default(%x, memory_format = torch.contiguous_format)
+// CHECK-NEXT:    %l = torch.aten.clone.default(%c, memory_format = torch.channels_last)
+// CHECK-NEXT:    %m = torch.aten.clone.default(%y, memory_format = torch.channels_last)
+// CHECK-NEXT:    %n = torch.aten.clone.default(%y, memory_format = torch.channels_last)
+// CHECK-NEXT:    %d = torch.aten.clone.default(%x, memory_format = torch.contiguous_format)
+// CHECK-NEXT:    %o = torch.aten.contiguous.default(%d, memory_format = torch.channels_last)
+// CHECK-NEXT:    fx.output(%l, %m, %n, %o)
+func.func @main(%x: tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>> {fx.kind = "input"}, %y: tensor<1x2x3x3xf32> {fx.kind = "input"}) {
+  %c = torch.aten.clone.default(%x, memory_format = torch.contiguous_format) : (tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>) -> tensor<1x2x3x3xf32>
+  %l = torch.aten.clone.default(%c, memory_format = torch.channels_last) : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>
+  %m = torch.aten.clone.default(%y, memory_format = torch.channels_last) : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>
+  %n = torch.aten.clone.default(%y, memory_format = torch.channels_last) : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>
+  %d = torch.aten.clone.default(%x, memory_format = torch.contiguous_format) : (tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>) -> tensor<1x2x3x3xf32>
+  %o = torch.aten.contiguous.default(%d, memory_format = torch.channels_last) : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>
+  fx.output(%l, %m, %n, %o) : (tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>, tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>, tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>, tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>) -> ()
+}
