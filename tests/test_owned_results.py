@@ -1,4 +1,4 @@
-"""Results are the caller's: where eager makes a new tensor in each call, writing it changes no other tensor and no later call."""
+"""Results are the caller's: where eager makes new tensors in each call, writing one changes no other, and no later call."""
 
 from __future__ import annotations
 
