@@ -6,7 +6,6 @@ Run it in the root of a checkout. The new files work and their lit test passes; 
 from __future__ import annotations
 
 import ast
-import builtins
 import importlib
 import keyword
 import re
@@ -16,9 +15,12 @@ from string import Template
 
 import click
 from xdsl.dialects import get_all_dialects
+from xdsl.ir import Block
 
 from fxc.dialects.torch_ops import parse_schema, table
+from fxc.passes.operators.scalars import Scalar, constant
 from fxc.passes.operators.table import OPERATORS
+from fxc.pipelines import NAMED
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SPELLINGS = {"self": "x", "input": "x", "other": "y"}
@@ -44,6 +46,8 @@ def command(context: click.Context, root: Path) -> None:
 def new_pass(root: Path, name: str, folder: str) -> None:
     """Write the pass NAME, such as drop-dead-branches, which fxc-opt finds at once."""
     stem = _stem(name)
+    if name in NAMED:
+        raise click.ClickException(f"{name} is a pipeline: choose another name")
     files = [file.relative_to(root) for file in root.glob("passes/*/**/*.py") if "(ModulePass)" in file.read_text("utf-8")]
     _one_of("folder of passes", folder, {file.parts[1] for file in files})
     if found := [*root.glob(f"passes/*/{stem}.py"), *root.glob(f"passes/*/{stem}/")]:
@@ -106,10 +110,15 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
         raise click.ClickException(f"{name}{schema} takes something else than tensors: write its record by hand")
     tensors = [argument.name for argument in arguments]
     parameters = [_SPELLINGS.get(tensor, tensor) for tensor in tensors]
-    known = {*parameters, *dir(builtins), *vars(importlib.import_module(f"fxc.passes.operators.{folder}"))}
+    if name.startswith(("aten.", "prims.")) and name not in table():
+        raise click.ClickException(f"PyTorch has no operator {name}")
+    if [result.type for result in parse_schema(schema).returns] != ["Tensor"]:
+        raise click.ClickException(f"{name}{schema} does not return one tensor: write its record by hand")
+    known = {*parameters, *vars(importlib.import_module(f"fxc.passes.operators.{folder}"))} - {"__builtins__"}
     read = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
     if read - known:
         raise click.ClickException(f"the formula reads {', '.join(sorted(read - known))}; it may read {', '.join(parameters)}")
+    _try(formula, folder, parameters)
     function = "_".join(name.split(".")).removesuffix("_default")
     family = root / "passes" / "operators" / f"{folder}.py"
     values = {
@@ -129,11 +138,23 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
     _edit(root, family, text[: found.start()] + rule + found[0] + entry + text[found.end() :])
 
 
+def _try(formula: str, folder: str, parameters: Iterable[str]) -> None:
+    """Compute ``formula`` of float32 elements, as a kernel does. An error where that fails."""
+    body = Block()
+    elements = {name: constant(body, 0.5, "float32") for name in parameters}
+    try:
+        made = eval(formula, {**vars(importlib.import_module(f"fxc.passes.operators.{folder}")), **elements})
+        if not isinstance(made, Scalar):
+            raise TypeError(f"it gives {made!r}, no element")
+    except Exception as error:
+        raise click.ClickException(f"the formula fails: {error}") from error
+
+
 def _stem(name: str) -> str:
     """The file stem of ``name``. An error unless it is words joined by dashes."""
     stem = name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(stem):
-        raise click.ClickException(f"{name} is not a name in kebab case, such as fold-add-zero")
+        raise click.ClickException(f"{name} is not a name in kebab case, such as fold-add-zero, or is a word of Python")
     return stem
 
 

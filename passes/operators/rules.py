@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, sizes_of, steps_of_size
 from fxc.dialects.attributes.types import IntType, device, dtype_name, is_tensor
 from fxc.dialects.attributes.values import KnownTree, NoneValueAttr, isa, scalar_of
+from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.passes.analysis.index.forms import Form
@@ -66,8 +67,13 @@ class Pointwise:
                 raise Uncovered("a number that is a size")
             values[name] = argument if scalar is None else scalar
         formula: Callable[..., Scalar] = self.formula if self.elsewhere is None or _is_on_cpu(op) else self.elsewhere
-        result = formula(**{PARAMETERS.get(name, name): value for name, value in values.items()})
-        return result.to(computation_dtype(result_dtype(op)))
+        try:
+            result = formula(**{PARAMETERS.get(name, name): value for name, value in values.items()})
+            return result.to(computation_dtype(result_dtype(op)))
+        except Uncovered:
+            raise
+        except Exception as error:
+            raise OpPassFailedException(f"the formula of {op.operator} fails: {type(error).__name__}: {error}", op) from error
 
 
 @dataclass(frozen=True)

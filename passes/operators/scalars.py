@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
@@ -150,6 +150,9 @@ class Scalar:
 
     def ne(self, other: Operand) -> Scalar:
         return self.compare("ne", other)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("no element is known when a kernel is made: use where(condition, a, b) instead of a branch")
 
     def is_nan(self) -> Scalar:
         return self.ne(self) if self.is_float else constant(self.body, False, "bool")
