@@ -158,7 +158,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("hardsigmoid.default", arithmetic(hardsigmoid)),
         **each("hardswish.default", arithmetic(hardswish)),
         **each("hardshrink.default", arithmetic(hardshrink)),
-        **each("softshrink.default", arithmetic(softshrink)),
+        **each("softshrink.default", arithmetic(softshrink, unrounded="lambd")),
         **each("threshold.default", arithmetic(threshold)),
         **each("threshold_backward.default", arithmetic(threshold_backward)),
         **each("sigmoid_backward.default", arithmetic(sigmoid_backward)),

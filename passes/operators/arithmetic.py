@@ -11,14 +11,14 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.operators.iteration import iterate
 from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.rules import Formula, Pointwise, operand_dtype, result_dtype
-from fxc.passes.operators.scalars import Operand, Scalar, Uncovered, constant, where
+from fxc.passes.operators.scalars import HALVES, Operand, Scalar, Uncovered, constant, where
 
 MOST_MULTIPLICATIONS = 16
 """The maximum exponent for which a kernel unrolls an integer power; larger ones use a loop."""
 
 
-def arithmetic(formula: Formula, elsewhere: Formula | None = None) -> Pointwise:
-    return Pointwise(formula, result_dtype, elsewhere)
+def arithmetic(formula: Formula, elsewhere: Formula | None = None, *, unrounded: str = "") -> Pointwise:
+    return Pointwise(formula, result_dtype, elsewhere, unrounded)
 
 
 def comparison(predicate: str) -> Pointwise:
@@ -261,19 +261,31 @@ def _number_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
     return dtype
 
 
+def _whole_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
+    """The dtype of the result, for operators on bits of floats: half precision is not computed in its own."""
+    dtype = result_dtype(op)
+    if dtype in HALVES:
+        raise Uncovered("bits of half precision")
+    return dtype
+
+
 def bitwise(formula: Formula) -> Pointwise:
     return Pointwise(formula, _number_dtype)
 
+
+_PRODUCT = arithmetic(lambda x, y: x * y, unrounded="other")
+_QUOTIENT = arithmetic(divide, unrounded="other")
+_FLOOR_QUOTIENT = arithmetic(lambda x, y: divide(x, y, "floor"), unrounded="other")
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each("add.Tensor add.Scalar prims.add.default", arithmetic(add)),
         **each("sub.Tensor sub.Scalar subtract.Tensor subtract.Scalar prims.sub.default", arithmetic(sub)),
         **each("rsub.Scalar rsub.Tensor", arithmetic(lambda x, y, alpha=1: y - x * alpha)),
-        **each("mul.Tensor mul.Scalar multiply.Tensor multiply.Scalar prims.mul.default", arithmetic(lambda x, y: x * y)),
-        **each("div.Tensor div.Scalar div.Tensor_mode div.Scalar_mode prims.div.default", arithmetic(divide), cost=4),
-        **each("divide.Tensor divide.Scalar true_divide.Tensor true_divide.Scalar", arithmetic(divide), cost=4),
-        **each("floor_divide.default floor_divide.Scalar", arithmetic(lambda x, y: divide(x, y, "floor")), cost=4),
+        **each("mul.Tensor mul.Scalar multiply.Tensor multiply.Scalar prims.mul.default", _PRODUCT),
+        **each("div.Tensor div.Scalar div.Tensor_mode div.Scalar_mode prims.div.default", _QUOTIENT, cost=4),
+        **each("divide.Tensor divide.Scalar true_divide.Tensor true_divide.Scalar", _QUOTIENT, cost=4),
+        **each("floor_divide.default floor_divide.Scalar", _FLOOR_QUOTIENT, cost=4),
         **each("remainder.Scalar remainder.Tensor remainder.Scalar_Tensor", arithmetic(remainder), cost=4),
         **each("fmod.Scalar fmod.Tensor", arithmetic(fmod), cost=4),
         **each("pow.Tensor_Scalar float_power.Tensor_Scalar", arithmetic(power_by_number), cost=24),
@@ -290,14 +302,14 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("clamp_max.default", arithmetic(clamp_max)),
         **each("clamp.Tensor clip.Tensor clamp_min.Tensor clamp_max.Tensor", arithmetic(clamp_by_tensors, ordered_clamp)),
         **each("lerp.Scalar lerp.Tensor", arithmetic(lerp)),
-        **each("addcmul.default", arithmetic(addcmul)),
+        **each("addcmul.default", arithmetic(addcmul, unrounded="value")),
         **each("prims.fma.default", arithmetic(fma)),
-        **each("addcdiv.default", arithmetic(addcdiv)),
+        **each("addcdiv.default", arithmetic(addcdiv, unrounded="value")),
         **each("sign.default sgn.default", arithmetic(sign)),
         **each("heaviside.default", arithmetic(heaviside)),
         **each("hypot.default", arithmetic(hypot)),
         **each("copysign.Tensor copysign.Scalar", arithmetic(lambda x, y: x.math("copysign", y))),
-        **each("nextafter.default", arithmetic(lambda x, y: x.math("nextafter", y))),
+        **each("nextafter.default", Pointwise(lambda x, y: x.math("nextafter", y), _whole_dtype)),
         **each("where.self where.ScalarSelf where.ScalarOther where.Scalar", arithmetic(choose)),
         **each("masked_fill.Scalar masked_fill.Tensor", arithmetic(masked_fill)),
         **each("bitwise_and.Tensor bitwise_and.Scalar bitwise_and.Scalar_Tensor", bitwise(lambda x, y: x & y)),

@@ -18,7 +18,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.operators.index_expressions import Places
 from fxc.passes.operators.promotion import promoted
-from fxc.passes.operators.scalars import Scalar, Uncovered, computation_dtype
+from fxc.passes.operators.scalars import HALVES, Scalar, Uncovered, computation_dtype
 
 Index: TypeAlias = tuple[Form, ...]
 """A position in a tensor: one expression over the loops per dimension."""
@@ -42,11 +42,13 @@ class Pointwise:
     ``formula`` takes the operator's arguments by name, in schema order: tensors as scalars in the dtype of ``computation``,
     other arguments as Python values. ``computation`` returns the dtype for an op; None means that each tensor retains its
     dtype. ``elsewhere``: the formula for devices other than CPUs, if PyTorch's loops there select another sign of zero.
+    ``unrounded``: the argument whose number, or 0-d tensor, PyTorch's CPU loops do not round to half precision; others they do.
     """
 
     formula: Formula
     computation: Callable[[TorchOp, Mapping[str, Any]], str] | None
     elsewhere: Formula | None = None
+    unrounded: str = ""
 
     def reads(self, op: TorchOp, index: Index, result: int) -> list[Read]:
         return [(value, broadcast_index(value, index)) for value in tensors(op)]
@@ -55,14 +57,16 @@ class Pointwise:
         """The element of the result. ``elements``: one for each of ``reads``. Uncovered if the arguments are not supported."""
         arguments = python_arguments(op)
         dtype = None if self.computation is None else self.computation(op, arguments)
-        scalars = dict(zip(tensors(op), elements, strict=True))
+        scalars, half = dict(zip(tensors(op), elements, strict=True)), self._half(op, dtype)
         values = dict[str, Any]()
         for name, argument in arguments.items():
             scalar = scalars.get(argument) if isa(argument, SSAValue) else None
             if scalar is not None and dtype is not None and name not in ("condition", "mask"):
-                scalar = scalar.to(computation_dtype(dtype))
+                is_exact = dtype_of(argument) == dtype or (name == self.unrounded and not shape_of(argument))
+                scalar = scalar.to(computation_dtype(dtype)).rounded("" if is_exact else half)
             elif _is_number(argument) and op.SCHEMA.by_name[name].type.startswith(_NUMBERS) and name in _OPERANDS:
-                scalar = places.constant(argument, computation_dtype(dtype or "float32")).rounded(_precision(op, dtype))
+                scalar = places.constant(argument, computation_dtype(dtype or "float32"))
+                scalar = scalar.rounded("" if name == self.unrounded else half)
             elif isinstance(argument, Polynomial):
                 raise Uncovered("a number that is a size")
             values[name] = argument if scalar is None else scalar
@@ -74,6 +78,12 @@ class Pointwise:
             raise
         except Exception as error:
             raise OpPassFailedException(f"the formula of {op.operator} fails: {type(error).__name__}: {error}", op) from error
+
+    def _half(self, op: TorchOp, dtype: str | None) -> str:
+        """The half precision to which PyTorch rounds other operands of a computation in ``dtype``; empty if it does not."""
+        if dtype is None or dtype not in HALVES or not (_is_on_cpu(op) or result_dtype(op) == "bool"):
+            return ""
+        return dtype
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,7 @@ def _is_number(argument: object) -> TypeGuard[bool | int | float | Polynomial]:
     return isinstance(argument, (bool, int, float, Polynomial))
 
 
-_OPERANDS = frozenset(["self", "other", "exponent", "x", "value"])
+_OPERANDS = frozenset(["self", "other", "exponent", "x", "value", "lambd"])
 """Arguments that are operands even if they are numbers."""
 
 _NUMBERS = ("Scalar", "Tensor")
@@ -123,11 +133,6 @@ _NUMBERS = ("Scalar", "Tensor")
 
 PARAMETERS = {"self": "x", "other": "y", "input": "x", "min": "low", "max": "high", "from": "start"}
 """Schema name -> parameter name in formulas, if they differ."""
-
-
-def _precision(op: TorchOp, dtype: str | None) -> str:
-    """The dtype to which a number is rounded before a comparison. Other operators do not round it."""
-    return dtype if dtype is not None and result_dtype(op) == "bool" else ""
 
 
 @dataclass(frozen=True)

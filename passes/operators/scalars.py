@@ -5,8 +5,10 @@ A ``Scalar`` has one of PyTorch's dtypes, except half precision: that is compute
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
+from math import copysign, inf
 from typing import NoReturn, TypeAlias
 
 from xdsl.dialects import arith, math
@@ -244,6 +246,8 @@ class Scalar:
         """This float32, rounded to the precision of ``dtype``."""
         if dtype not in HALVES:
             return self
+        if (number := self.known_number()) is not None:
+            return self.constant(as_half(number, dtype))
         half = self._emit(arith.TruncFOp(self.value, element_type(dtype)))
         return self._emit(arith.ExtFOp(half.value, element_type("float32")))
 
@@ -279,6 +283,18 @@ def _defaults(cls: type[Operation]) -> Mapping[str, Attribute]:
 @cache
 def _predicate(name: str) -> IntegerAttr:
     return IntegerAttr(arith.CMPI_COMPARISON_OPERATIONS.index(name), i64)
+
+
+def as_half(number: float, dtype: str) -> float:
+    """``number``, as a float32, rounded to half precision: to the nearest, and of two to the even one."""
+    try:
+        [bits] = struct.unpack("I", struct.pack("f", number))
+        if dtype == "bfloat16" and bits & 0x7FFFFFFF <= 0x7F800000:
+            bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+        [single] = struct.unpack("f", struct.pack("I", bits))
+        return single if dtype == "bfloat16" else struct.unpack("e", struct.pack("e", single))[0]
+    except OverflowError:
+        return copysign(inf, number)
 
 
 def where(condition: Scalar, yes: Operand, no: Operand) -> Scalar:
