@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, _prims_common
+from torch._ops import OpOverload
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 from torch._prims_common import make_contiguous_strides_for, suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -144,6 +145,8 @@ def same_strides(a: Tensor, b: Tensor) -> bool:
 
 def _is_loop(func: Any) -> bool:
     """Whether ``func`` is an elementwise operator that returns a new tensor."""
+    if not isinstance(func, OpOverload):
+        return False
     returns = func._schema.returns
     return torch.Tag.pointwise in func.tags and not func._schema.is_mutable and not any(r.alias_info for r in returns)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -185,7 +186,10 @@ def _requires_grad(node: Node) -> bool:
 
 
 def _tensor(node: Node) -> torch.Tensor | None:
+    """The strided tensor that ``node`` is an example of; inside of a ``torch.func`` transform, the one that it wraps."""
     value = node.meta.get("example_value")
+    while isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value):
+        value = get_unwrapped(value)
     return value if isinstance(value, torch.Tensor) and value.layout is torch.strided else None
 
 
