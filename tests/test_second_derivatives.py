@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable
 from functools import partial
+from typing import Any, cast
 
 import pytest
 import torch
@@ -224,3 +225,120 @@ def test_what_has_no_second_derivative_has_first_ones_that_can_be_used() -> None
     for of in (x, y):
         with pytest.raises(RuntimeError, match="cannot be differentiated again"):
             torch.autograd.grad(found[0].sum(), of, allow_unused=True, retain_graph=True)
+
+
+class Square(torch.autograd.Function):
+    """The square, with a derivative of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grads[0] * 2 * x
+
+
+def scaled(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        largest = x.abs().max()
+    return x.sin() / largest
+
+
+def scaled_by_det(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        volume = torch.linalg.det(apart(x)).sin()
+    return (volume * x).exp() * x
+
+
+def standardized(x: Tensor) -> Tensor:
+    mean, variance = x.mean(-1, keepdim=True).detach(), x.var(-1, keepdim=True).detach()
+    return ((x - mean) / variance.sqrt()).tanh()
+
+
+def rotary(x: Tensor) -> Tensor:
+    angles = POSITIONS[:, None].double() * torch.tensor([1.0, 0.1], dtype=torch.float64)
+    (a, b), cos, sin = torch.cat([x, x.exp()], -1)[:, :4].chunk(2, -1), angles.cos(), angles.sin()
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def balance(x: Tensor) -> Tensor:
+    """The loss that balances a mixture of experts: how many tokens each expert has, times its mean probability."""
+    probabilities = x.softmax(-1)
+    shares = F.one_hot(probabilities.argmax(-1), 3).double().mean(0)
+    return (shares * probabilities.mean(0)).sum()
+
+
+def attention(x: Tensor) -> Tensor:
+    return (x @ x.mT).masked_fill(~torch.ones(3, 3, dtype=torch.bool).tril(), -1e9).softmax(-1) @ x
+
+
+def layers(x: Tensor) -> Tensor:
+    for _ in range(3):
+        x = (x.sin() * POSITIONS.double().cos() + x.detach().tanh() * x).tanh() @ SCALES.expand(3, 3)
+    return x
+
+
+POSITIONS, MASK = torch.tensor([1, 2, 4]), torch.tensor([True, False, True])
+
+CONSTANT: dict[str, Callable[[Tensor], Tensor]] = {
+    "detach": lambda x: x.sin() * x.detach().exp(),
+    "detach, of a value that has a derivative too": lambda x: x.sin().exp() * x.detach().sin().exp(),
+    "detach, matrix product": lambda x: ((x.sin() @ x).exp() * (x.detach().sin() @ x.detach()).exp()).tanh() * x.cos(),
+    "detach, straight through": lambda x: x.sin() + (x.round() - x).detach() * x,
+    "detach, statistics": standardized,
+    "detach, solve": lambda x: torch.linalg.solve(apart(x.detach()), x.exp()).sin(),
+    "no_grad": scaled,
+    "no_grad, det": scaled_by_det,
+    "integers": lambda x: POSITIONS.double().cos() * x,
+    "integers, view": lambda x: x * POSITIONS.double().cos()[:, None],
+    "mask": lambda x: x.sin() * MASK + x.masked_fill(MASK, 0.0).exp(),
+    "where": lambda x: torch.where(x > x.mean(), x.sin(), x * x) * (x.detach() > 0.5),
+    "tensor of the function": lambda x: x * W3.sin().exp(),
+    "arange": lambda x: x * torch.arange(3, dtype=torch.float64).sin(),
+    "embedding": lambda x: F.embedding(POSITIONS % 3, x).sin() * F.embedding(POSITIONS % 3, x).detach(),
+    "one_hot": lambda x: (F.one_hot(x.argmax(-1), 3) * x.exp()).sum(-1) * x,
+    "topk": lambda x: x.gather(-1, x.topk(2)[1]).sin() * x.topk(2)[0].detach(),
+    "rotary embedding": rotary,
+    "balance of experts": balance,
+    "attention": attention,
+    "layers": layers,
+    "autograd.Function": lambda x: cast(Any, Square).apply(x.sin()).exp(),
+    "autograd.Function only": lambda x: cast(Any, Square).apply(x),
+}
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("target", ["host", None])
+@pytest.mark.parametrize("name", CONSTANT)
+def test_factors_without_a_derivative(name: str, target: str | None) -> None:
+    """A value that needs no gradient is a constant of the second derivative, also where a kernel computes it."""
+    f, example = CONSTANT[name], (SQUARE.clone().requires_grad_(),)
+    compiled = fxc.compile(f, example, training=True, options={"target": target})
+    found, wanted = (torch.autograd.grad(function(*example).sum(), example) for function in (compiled, f))
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(
+        second(lambda x: compiled(x).exp(), [SQUARE], [True]), second(lambda x: f(x).exp(), [SQUARE], [True])
+    )
+
+
+@pytest.mark.parametrize("name", ["detach", "no_grad", "integers, view", "layers"])
+def test_factors_without_a_derivative_at_free_sizes(name: str) -> None:
+    f, example = CONSTANT[name], (SQUARE.clone().requires_grad_(),)
+    sizes = ({1: torch.export.Dim.AUTO},) if name == "integers, view" else ({0: torch.export.Dim.AUTO},)
+    compiled = fxc.compile(f, example, training=True, dynamic_shapes=sizes, options={"target": "host"})
+    torch.testing.assert_close(
+        second(lambda x: compiled(x).exp(), [SQUARE], [True]), second(lambda x: f(x).exp(), [SQUARE], [True])
+    )
+
+
+def test_factors_that_are_inputs_without_a_gradient() -> None:
+    def f(x: Tensor, w: Tensor, positions: Tensor) -> Tensor:
+        return F.linear(x, w.sin()).exp() * positions.double().cos() + (w * x.detach()).exp() * x
+
+    arguments, wanted = [SQUARE, SQUARE + 1, POSITIONS], [True, False, False]
+    example = (SQUARE.clone().requires_grad_(), SQUARE + 1, POSITIONS)
+    compiled = fxc.compile(f, example, training=True, options={"target": "host"})
+    torch.testing.assert_close(second(compiled, arguments, wanted), second(f, arguments, wanted))

@@ -17,7 +17,7 @@ ARGUMENT = "fx.requires_grad"
 """The unit attribute of a function argument that requires a gradient. Where no argument has it, inputs and parameters may."""
 
 FROZEN = "fx.frozen"
-"""The unit attribute of a parameter that is not trained."""
+"""The unit attribute of an argument that requires no gradient: a parameter that is not trained, a constant of a derivative."""
 
 
 def requires_grad(value: SSAValue) -> bool:

@@ -9,14 +9,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.autodiff import GradientAttr, GradOfOp, gradient_type, is_differentiable
+from fxc.dialects.autodiff import GradientAttr, GradOfOp, gradient_type
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semantics import Semantics, Vjp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.passes.analysis.requires_grad import requires_grad
 from fxc.passes.autodiff.activity import TWICE
 from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.unpacking import unpack_tuples
+
+_CUSTOM = "torch.higher_order.autograd_function_apply"
+"""A ``torch.autograd.Function``: one region is its backward in derivatives of each order. In f it may be lowered to kernels."""
 
 
 def second_derivative_obstacle(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> Operation | None:
@@ -50,7 +54,7 @@ def _at_fault(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAtt
     if constant is not None:
         return constant
     read = zip(captured, df.args[len(df.args) - len(captured) :], strict=True)
-    temporaries = {value: last.operands[i] for i, value in read if i not in taken and last.operands[i] in reached}
+    temporaries = {value: last.operands[i] for i, value in read if i not in taken and requires_grad(value)}
     if not _depends(semantics, df, set(temporaries)):
         return None
     owners = [value.owner for value in temporaries.values()]
@@ -103,7 +107,7 @@ def _has_part(semantics: Semantics, op: Operation, needs: list[bool], cotangents
 
 
 def _cotangents(op: Operation) -> dict[int, TensorType]:
-    return {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+    return {i: gradient_type(r.type) for i, r in enumerate(op.results) if requires_grad(r)}
 
 
 def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotangents: dict[int, TensorType]) -> bool:
@@ -117,7 +121,7 @@ def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotang
 def _walk(around: Operation, reached: set[SSAValue]) -> Iterator[Operation]:
     """The operations of a function, and of the groups and gradients in it, in order.
 
-    Results of a group or gradient are ``reached`` as its yielded values are, results of a kernel as it computes them.
+    Results of a group or gradient are ``reached`` as its yielded values are, those of a kernel if an operand is.
     """
     for op in around.regions[0].block.ops:
         if isinstance(op, (GroupOp, GradOfOp)):
@@ -128,37 +132,16 @@ def _walk(around: Operation, reached: set[SSAValue]) -> Iterator[Operation]:
             continue
         yield op
         if isinstance(op, LaunchOp) and not reached.isdisjoint(op.operands):
-            computed = _computed_from(op, reached)
-            reached.update(op.results[i] for i in _cotangents(op) if i in computed)
-
-
-def _computed_from(op: LaunchOp, reached: set[SSAValue]) -> set[int]:
-    """The results that the kernel computes from operands in ``reached``. Conditions carry no gradient."""
-    kernel = op.kernel()
-    if kernel is None:
-        return set(range(len(op.results)))
-    written = set[SSAValue](kernel.outputs())
-    found: set[SSAValue] = {
-        argument for argument, operand in zip(kernel.inputs(), op.operands, strict=False) if operand in reached
-    }
-    count = -1
-    while len(found) > count:
-        count = len(found)
-        for inner in kernel.body.walk():
-            around = inner.parent_op()
-            if found.isdisjoint(inner.operands):
-                continue
-            found.update(inner.results, written.intersection(inner.operands))
-            found.update(argument for region in inner.regions for block in region.blocks for argument in block.args)
-            if inner.next_op is None and around is not None and around is not kernel:
-                found.update(around.results, *(block.args for region in around.regions for block in region.blocks))
-    return {i for i, argument in enumerate(kernel.outputs()) if argument in found}
+            reached.update(op.results[i] for i in _cotangents(op))
 
 
 def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue]) -> bool:
     """Whether ``op`` has one backward for first and second derivatives. Adds results that carry gradients to ``reached``."""
     needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
     if not any(needs) or not cotangents:
+        return True
+    if op.name == _CUSTOM:
+        reached.update(op.results[i] for i in cotangents)
         return True
     try:
         once = semantics.vjp(op, needs, cotangents, twice=operator_of(op).other_derivative)

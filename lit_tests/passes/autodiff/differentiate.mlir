@@ -103,7 +103,7 @@ func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>, %z: tensor<2xf32>, %i: ten
 // CHECK-NEXT:    %div = torch.aten.div.Scalar(%bernoulli, 0.5)
 // CHECK-NEXT:    %y = torch.aten.mul.Tensor(%x, %div)
 // CHECK-NEXT:    func.return %y, %div
-// CHECK-LABEL: func.func private @dropout_df(%d_y: tensor<4xf32>, %div: tensor<4xf32>)
+// CHECK-LABEL: func.func private @dropout_df(%d_y: tensor<4xf32>, %div: tensor<4xf32> {fx.frozen})
 // CHECK-NOT:     bernoulli
 // CHECK:         real_outputs = 1, input_vjps = [0], captured_inputs = [], captured_outputs = [1]
 func.func private @dropout(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -135,7 +135,7 @@ func.func @main(%x: tensor<4xf32>) {
 // -----
 
 /// What is marked not to need a gradient gets none: arguments of f, and results of ops.
-// CHECK-LABEL: func.func private @flags_df(%d_z: tensor<2xf32>, %y: tensor<2xf32>)
+// CHECK-LABEL: func.func private @flags_df(%d_z: tensor<2xf32>, %y: tensor<2xf32> {fx.frozen})
 // CHECK:         output_vjps = [0]
 func.func private @flags(%x: tensor<2xf32> {fx.requires_grad}, %w: tensor<2xf32>) -> tensor<2xf32> {
   %y = torch.aten.sin.default(%x) {requires_grad = [false]} : (tensor<2xf32>) -> tensor<2xf32>

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import IntType, is_tensor, sizes
-from fxc.dialects.attributes.values import MemoryFormatAttr, Tree, enum_attr, int_attr, str_attr
+from fxc.dialects.attributes.values import MemoryFormatAttr, Tree, bool_attr, enum_attr, int_attr, str_attr
 from fxc.dialects.autodiff import (
     AddOp,
     GradientAttr,
@@ -27,7 +27,7 @@ from fxc.dialects.fx import PositionalCall
 from fxc.dialects.semantics import Vjp
 from fxc.dialects.torch_ops import TorchOp, op_class
 from fxc.passes.analysis.constants import is_constant
-from fxc.passes.analysis.requires_grad import REQUIRES_GRAD
+from fxc.passes.analysis.requires_grad import FROZEN, REQUIRES_GRAD
 from fxc.passes.autodiff.activity import TWICE, UNREACHED, Activity
 from fxc.passes.rewriting.functions import copy_body, copy_op, declare, fresh_symbol, owner_block
 from fxc.passes.rewriting.unpacking import unpack_tuples
@@ -44,6 +44,7 @@ class ReverseDerivative:
         self.semantics, self.block = context.semantics, function.body.block
         self.reverse = Block()
         self.gradients = dict[SSAValue, SSAValue]()
+        self.inactive = set[SSAValue]()
 
     def run(self) -> GradientAttr:
         unpack_tuples(self.function)
@@ -237,6 +238,8 @@ class ReverseDerivative:
             argument = self.reverse.insert_arg(value.type, len(self.reverse.args))
             argument._name = value._name
             moved[value] = argument
+            if self.is_inactive(value):
+                self.inactive.add(argument)
         return [value.index for value in inputs], from_outputs, moved
 
     def redirect(self, moved: Mapping[SSAValue, SSAValue]) -> None:
@@ -246,7 +249,7 @@ class ReverseDerivative:
     # the functions
 
     def extend(self, outputs: Sequence[SSAValue]) -> None:
-        """Let f return ``outputs``. It now runs on tensors without gradients, so its attributes on gradients are removed."""
+        """Let f return ``outputs``. Its ``requires_grad`` now states which results have no derivative: autograd sees none."""
         last = self.block.last_op
         assert last is not None
         last.operands = outputs
@@ -257,6 +260,13 @@ class ReverseDerivative:
         self.function.properties.pop("arg_attrs", None)
         for op in self.function.walk():
             op.attributes.pop(REQUIRES_GRAD, None)
+        for op in self.block.ops:
+            if any(map(self.is_inactive, op.results)) and self.activity.active.isdisjoint(op.results):
+                op.attributes[REQUIRES_GRAD] = ArrayAttr([bool_attr(False)] * len(op.results))
+
+    def is_inactive(self, value: SSAValue) -> bool:
+        """Whether ``value`` has no derivative although values of its type may have one."""
+        return is_differentiable(value.type) and value not in self.activity.active
 
     def finish(
         self, real: int, input_vjps: list[int], captured_inputs: list[int], captured_outputs: list[int], returned: list[int]
@@ -265,7 +275,8 @@ class ReverseDerivative:
         assert last is not None
         type = FunctionType.from_lists([argument.type for argument in self.reverse.args], last.operand_types)
         name = fresh_symbol(self.module, f"{self.function.sym_name.data}_df")
-        df = FuncOp(name, type, Region(self.reverse), "private")
+        marks = [DictionaryAttr({FROZEN: UnitAttr()} if arg in self.inactive else {}) for arg in self.reverse.args]
+        df = FuncOp(name, type, Region(self.reverse), "private", arg_attrs=ArrayAttr(marks) if self.inactive else None)
         df.location = self.function.location
         if self.twice and not self.activity.refused:
             df.attributes[TWICE] = UnitAttr()
