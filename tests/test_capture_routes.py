@@ -123,3 +123,47 @@ class Int8(nn.Module):
 def test_packed_int8_weights(options: dict[str, Any]) -> None:
     model, x = Int8(), torch.randn(3, 64)
     torch.testing.assert_close(fxc.compile(model, (x,), options=options)(x), model(x))
+
+
+P, Q = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 7.0])
+NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "sum": lambda x: (x * 2, float(x.sum())),
+    "of a sum of numbers": lambda x: (x, float(x[0]) + 1),
+    "in a list": lambda x: {"x": x, "of": [float(x[0]), 1.0, None]},
+    "beside an equal constant": lambda x: (x * 2, int(x.sum()), 6),
+    "truth beside a constant": lambda x: (x, bool(float(x[0]) > 2), False),
+}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_among_the_results_are_of_each_call(name: str, training: bool) -> None:
+    function = NUMBERS[name]
+    assert str(fxc.compile(function, (P,), training=training)(Q)) == str(function(Q))
+
+
+TEXTS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "with a format": lambda x: (x, f"{x.sum():.2f}"),
+    "of a returned tensor": lambda x: (total := x.sum(), f"{total:.2f}"),
+    "of a number": lambda x: (x, f"{x.sum().item()}"),
+    "of a float": lambda x: (total := float(x.sum()), f"{total}"),
+    "of a tensor": lambda x: (x, str(x.sum())),
+    "in a key": lambda x: {f"{x.sum()}": x},
+}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_of_tensors_among_the_results_is_refused(name: str, training: bool) -> None:
+    with pytest.raises(CaptureError, match=r"(?s)text made of a tensor.*at: .*test_capture_routes.*hint: .*backend='fxc'"):
+        fxc.compile(TEXTS[name], (P,), training=training)
+
+
+def test_text_that_is_no_result_is_allowed() -> None:
+    assert torch.equal(fxc.compile(lambda x: (print(x), x * 2)[1], (P,))(Q), Q * 2)
+    assert fxc.compile(lambda x: (x, "FakeTensor zuf0", f"{x.shape}"), (P,))(Q)[1:] == ("FakeTensor zuf0", "torch.Size([3])")
+
+
+def test_text_of_a_dynamic_size_is_refused() -> None:
+    with pytest.raises(CaptureError, match="text made of a tensor or of a size"):
+        fxc.compile(lambda x: (x, f"{x.shape[0]}"), (P,), dynamic_shapes=({0: torch.export.Dim("n")},))

@@ -8,7 +8,6 @@ import functools
 import inspect
 import io
 import logging
-import os
 import sys
 import traceback
 import warnings
@@ -32,12 +31,14 @@ from fxc.dialects.attributes.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.free_sizes import export_free
+from fxc.frontends.host_results import Texts, stand_in
 from fxc.frontends.import_fx import import_fx, import_traced
 from fxc.frontends.indexed_writes import IndexedWrites
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
 from fxc.frontends.restore_signature import resign
+from fxc.frontends.user_lines import user_line
 from fxc.program.program import Program, is_frozen
 from fxc.semantics.trace import first_line
 
@@ -83,7 +84,9 @@ def capture(
         raise
     except Exception as error:
         message = f"{route} cannot capture {_name(model)}: {first_line(error)}"
-        raise CaptureError(message, place=_line(error), hint=_hint(route, error)) from error
+        raise CaptureError(
+            message, place=user_line(traceback.extract_tb(error.__traceback__)), hint=_hint(route, error)
+        ) from error
 
 
 def capture_somehow(
@@ -167,17 +170,6 @@ _NUMBER = (
     "an operator needs a number there that a tensor holds: compute with the tensor"
     " (a batch norm with momentum=None takes its count: give it a momentum)"
 )
-
-
-def _line(error: BaseException) -> str | None:
-    """The innermost line of a model in the traceback of ``error``: of user code, or of a module of PyTorch."""
-    package = os.path.dirname(torch.__file__)
-    modules, ours = os.path.join(package, "nn", "modules"), os.path.dirname(os.path.dirname(__file__))
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        machinery = frame.filename.startswith((package, ours, "<")) and not frame.filename.startswith(modules)
-        if not machinery and not frame.filename.endswith(os.path.join("nn", "modules", "module.py")):
-            return f"{frame.line}  ({os.path.basename(frame.filename)}:{frame.lineno})"
-    return None
 
 
 def _hint(route: str, error: Exception) -> str:
@@ -267,6 +259,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
         _NoNewData(),
+        Texts() as texts,
         IndexedWrites(),
         EagerCalls(),
     ):
@@ -281,6 +274,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
             program: Any = exported
             exported = program.run_decompositions({})
     program = import_fx(exported)
+    texts.refuse_results(program)
     program.assigned = frozenset(assigned)
     return program
 
@@ -379,9 +373,8 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
         captured.append(graph)
 
         def run(*values: Any) -> Any:
-            results = graph.forward(*values)
-            inputs[:], outputs[:] = values, results
-            return results
+            inputs[:], outputs[:] = values, map(stand_in, graph.forward(*values))
+            return tuple(outputs)
 
         return run
 
@@ -450,12 +443,13 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
         return tuple(leaves)
 
     trace = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)
-    with _NoNewData():
+    with _NoNewData(), Texts() as texts:
         graph = trace(*state.values(), *flat)
     program = import_fx(graph)
     _name_state(program, [*state.values(), *flat], state, model)
     program.main.attributes[INPUTS] = nesting_attr(nesting)
     program.main.attributes[OUTPUTS] = nesting_attr(returned[0])
+    texts.refuse_results(program)
     return program
 
 

@@ -51,6 +51,7 @@ from fxc.bridge.operators import is_overload
 from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import FxcError
 from fxc.frontends.eager_calls import EagerCalls
+from fxc.frontends.host_results import FORMATS
 from fxc.frontends.python_state import PythonState, is_data_set
 
 _export_utils: Any = export_utils
@@ -233,14 +234,19 @@ def _key(key: Any) -> str:
 
 
 class _Switches(PreDispatchTorchFunctionMode):
-    """Detects calls that the trace cannot record: switches of gradients and autocast, functorch, assignments to ``data``."""
+    """Detects calls that the trace cannot record: of switches and functorch, assignments to ``data``, formatting of tensors."""
 
     def __init__(self, recorder: _Recorder) -> None:
         self.recorder = recorder  # no PyTorch tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         is_switch = func in SWITCHES
-        if is_switch or is_data_set(func) or str(getattr(func, "__module__", "")).startswith("torch._functorch"):
+        if (
+            is_switch
+            or is_data_set(func)
+            or func in FORMATS
+            or str(getattr(func, "__module__", "")).startswith("torch._functorch")
+        ):
             self.recorder.is_whole = False  # an exception here would leave the switch half done
         if is_switch and func is not torch._C._set_grad_enabled:
             return None  # torch.autocast has already switched it

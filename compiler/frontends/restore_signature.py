@@ -16,8 +16,9 @@ from fxc.bridge.values import attribute_of, is_sequence
 from fxc.dialects.attributes.types import VALUE
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.entry import ArgumentFacts
-from fxc.dialects.fx import OutputOp
+from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.errors import CaptureError
+from fxc.frontends.host_results import Output
 from fxc.program.program import Program
 
 
@@ -31,8 +32,8 @@ def resign(
 ) -> None:
     """Make the entry function take ``given`` (nested as ``nesting``) and return ``result``.
 
-    ``inputs`` and ``outputs`` are the values of the graph in the run that returned ``result``. A graph with an input or output
-    that has no match keeps its flat signature.
+    ``inputs`` and ``outputs`` are the values of the graph in the run that returned ``result``, outputs as stand-ins. A graph
+    with an input or output that has no match keeps its flat signature.
     """
     function = program.main
     block = function.body.block
@@ -44,8 +45,15 @@ def resign(
     terminator = block.last_op
     assert isinstance(terminator, OutputOp)
     own = terminator.trees()[0][0]
-    made = {id(value): tree for value, tree in zip(outputs, own, strict=True)} if is_sequence(own) else {}
     leaves, spec = tree_flatten(result)
+    made, found = dict[int, Any](), set(map(id, leaves))
+    for value, tree in zip(outputs, own, strict=True) if is_sequence(own) else ():
+        matches = {id(value): tree}
+        if isinstance(value, Output) and value.number and (number := _number_in(tree)):
+            matches[id(value.number)] = number
+        if found.isdisjoint(matches):
+            return  # an output of which Python code makes a result
+        made |= matches
     try:
         returned = tuple(made.get(id(leaf)) or arguments.get(id(leaf)) or attribute_of(leaf) for leaf in leaves)
     except CaptureError:
@@ -67,6 +75,12 @@ def resign(
     function.properties["arg_attrs"] = ArrayAttr([attributes[argument] for argument in block.args])
     function.properties["function_type"] = FunctionType.from_lists([a.type for a in block.args], output.operand_types)
     function.attributes[INPUTS], function.attributes[OUTPUTS] = nesting_attr(nesting), nesting_attr(spec)
+
+
+def _number_in(tensor: Any) -> Any:
+    """The number of a tensor that ``torch.scalar_tensor`` makes: Dynamo's graphs return a float in one."""
+    call = tensor.owner
+    return call.trees()[0][0] if isinstance(call, CallFunctionOp) and call.call_target() == "torch.scalar_tensor" else None
 
 
 def _move_to_end(block: Any, argument: SSAValue) -> None:
