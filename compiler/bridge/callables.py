@@ -375,6 +375,7 @@ def _methods() -> frozenset[str]:
         "numel",
         "copy",
         "is_integer",
+        "__round__",
     }
     forbidden = {
         "untyped_storage",

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.bridge.import_nodes import GraphImporter
-from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.tensors import FakeWorld, symbols_of
 from fxc.bridge.values import attribute_of, constant_value, tree_of
 from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, ValueType
 from fxc.dialects.attributes.values import Tree, int_attr, map_tree
@@ -187,7 +187,8 @@ class _Converter:
         traced = self.traced.get(key) if key is not None else None
         if traced is None:
             traced = self.trace(op, inputs, states)
-            if key is not None:
+            known = symbols_of([leaf.fake for leaf in inputs])
+            if key is not None and symbols_of(traced.fakes).keys() <= known.keys():  # each call has new symbols for its data
                 self.traced[key] = traced
             fakes = traced.fakes
         else:
