@@ -49,10 +49,66 @@ def test_function_transforms(name: str) -> None:
     assert torch._C._functorch.peek_interpreter_stack() is None
 
 
-def test_a_transform_that_export_cannot_capture() -> None:
-    with pytest.raises(CaptureError, match="export cannot capture" + " the torch.func.grad in <lambda>" * IS_PLAIN):
-        fxc.compile(lambda x: torch.func.grad(lambda z: z.sin().sum())(x), (torch.randn(3),))
+OF_ONE: dict[str, Callable[[torch.Tensor], Any]] = {
+    "grad": lambda x: torch.func.grad(lambda z: (z.sin() * z).sum())(x),
+    "vmap of a grad": lambda x: torch.vmap(torch.func.grad(torch.sin))(x),
+    "vmap with a captured tensor": lambda x: torch.vmap(lambda v: torch.outer(x, x) @ v)(x[None]),
+    "jacrev": lambda x: torch.func.jacrev(torch.sin)(x),
+    "hessian": lambda x: torch.func.hessian(lambda z: (z.sin() * z).sum())(x),
+}
+
+
+@pytest.mark.skipif(not IS_PLAIN, reason="the routes differ before PyTorch 2.13")
+@pytest.mark.parametrize("name", OF_ONE)
+def test_transforms_that_export_cannot_capture(name: str) -> None:
+    function, x = OF_ONE[name], torch.randn(3)
+    torch.testing.assert_close(fxc.compile(function, (torch.randn(3),))(x), function(x))
+    with pytest.raises(CaptureError, match=r"(?s)export cannot capture.*dynamo: .*torch.func.*hint: .*backend='fxc'"):
+        fxc.compile(function, (x,), training=True)
     assert torch._C._functorch.peek_interpreter_stack() is None
+    assert torch.rand(2).shape == (2,)
+
+
+def test_a_failure_inside_of_a_transform_ends_it() -> None:
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        torch._C._functorch._vmap_increment_nesting(3, "error")  # type: ignore[attr-defined]
+        raise ValueError("no result")
+
+    with pytest.raises(CaptureError, match="no result"):
+        fxc.compile(fails, (torch.randn(3),))
+    assert torch._C._functorch.peek_interpreter_stack() is None
+
+
+@pytest.mark.parametrize("model", [None, 3, "model"])
+def test_a_model_that_cannot_be_called_is_refused(model: Any) -> None:
+    with pytest.raises(InputError, match=f"the model is {model!r}, which cannot be called"):
+        fxc.compile(model, (torch.randn(3),))
+    with pytest.raises(InputError, match="which cannot be called"):
+        fxc.capture(model, (torch.randn(3),))
+
+
+def test_a_dynamic_dimension_that_a_tensor_does_not_have_is_refused() -> None:
+    x, size = torch.randn(3), torch.export.Dim("size")
+    for shapes in ({"x": {1: size}}, ({1: size},)):
+        with pytest.raises(InputError, match="names dimension 1 of x, which has 1 dimensions"):
+            fxc.compile(lambda x: x * 2, (x,), dynamic_shapes=shapes)
+    with pytest.raises(InputError, match=r"names dimension -1 of y\['a'\]\[1\], which has 1 dimensions"):
+        fxc.compile(lambda x, y: x + y["a"][1], (x, {"a": [x, x]}), dynamic_shapes=(None, {"a": [None, {-1: size}]}))
+
+
+NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "numbers in a tensor": lambda x: torch.tensor([float(each) * 2 for each in x]),
+    "two numbers": lambda x: (int(x[0]), int(x[1]), x),
+    "a rounded number": lambda x: (x, round(float(x[2])), round(float(x[2]), 1)),
+}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_equal_calls_of_item_return_different_numbers(name: str, training: bool) -> None:
+    function, x = NUMBERS[name], torch.tensor([1.0, 2.0, 3.25])
+    compiled = fxc.compile(function, (torch.ones(3),), training=training)
+    assert str(compiled(x)) == str(function(x))
 
 
 PASSED_ON: dict[str, Any] = {

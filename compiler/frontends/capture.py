@@ -29,6 +29,7 @@ from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
+from fxc.frontends.check_call import check_call
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
@@ -67,6 +68,7 @@ def capture(
     sizes symbolic. ``packed``: with ``export``, specialize to the lengths of the packed sequences of this call. Raises
     CaptureError with PyTorch's reason and a hint.
     """
+    check_call(model, args, kwargs or {}, dynamic_shapes)
     refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
     args, kwargs = _without_repeats((tuple(args), dict(kwargs or {})))
     if route not in ROUTES:
@@ -97,6 +99,7 @@ def capture_somehow(
     ``make_fx`` is skipped for ``training``, as it would lose custom derivatives of the model. Only ``export`` supports
     ``dynamic_shapes``. Raises CaptureError with the reason for which each route failed.
     """
+    check_call(model, args, kwargs, dynamic_shapes)
     try:
         return capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     except (CaptureError, InputError) as error:
@@ -188,11 +191,12 @@ def _hint(route: str, error: Exception) -> str:
 
 
 _tracing = RLock()
+_functorch: Any = torch._C._functorch
 
 
 @contextlib.contextmanager
 def compile_lock(*, dynamo: bool = False) -> Generator[None, None, None]:
-    """A lock for captures: PyTorch's tracers are not thread-safe.
+    """A lock for captures: PyTorch's tracers are not thread-safe. Transforms of torch.func that a failure leaves active end.
 
     If Dynamo is imported, its compile lock is held as well. ``dynamo``: the capture needs Dynamo, so import it.
     """
@@ -202,6 +206,7 @@ def compile_lock(*, dynamo: bool = False) -> Generator[None, None, None]:
             from torch._dynamo import convert_frame
 
             held.enter_context(convert_frame.compile_lock)
+        held.callback(_functorch.pop_dynamic_layer_stack_and_undo_to_depth, _functorch.get_dynamic_layer_stack_depth())
         yield
 
 
@@ -268,8 +273,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         else:
             exported = export_free(module, args, kwargs, dynamic_shapes)
         if any(isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value) for value in exported.constants.values()):
-            hint = "use torch.compile(model, backend='fxc')"
-            raise CaptureError(f"torch.export cannot capture the torch.func.grad in {_name(model)}", hint=hint)
+            raise NotImplementedError("the operators inside of torch.func.grad are not recorded")
         if any(getattr(node.target, "__module__", "") == _FUNCTORCH for node in exported.graph.nodes):
             program: Any = exported
             exported = program.run_decompositions({})
@@ -392,6 +396,9 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
         raise CaptureError(
             f"Dynamo made {len(captured)} graphs of {_name(model)}", hint="a graph must hold at least one operator"
         )
+    if any("_functorch" in str(getattr(node.target, "__module__", "")) for node in captured[0].graph.nodes):
+        hint = "use route='make_fx', or torch.compile(model, backend='fxc')"
+        raise CaptureError("Dynamo's graph calls transforms of torch.func, which change the state of the process", hint=hint)
     program = import_fx(captured[0])
     _name_state(program, inputs, state, model)
     resign(program, inputs, given, nesting, outputs, result)
