@@ -19,7 +19,7 @@ TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
     "jacrev": func.jacrev(torch.sin),
     "hessian": func.hessian(lambda x: (x**3).sum()),
     "inverse": lambda x: torch.linalg.inv(x.view(2, 2)),
-    "solve": lambda x: torch.linalg.solve(x.view(2, 2), x),
+    "solve": lambda x: torch.linalg.solve(x.view(2, 2), x.view(2, 2)),
     "cholesky": lambda x: torch.linalg.cholesky(x.view(2, 2) @ x.view(2, 2).mT + torch.eye(2)),
     "normal": lambda x: torch.distributions.MultivariateNormal(x[:2], torch.eye(2) * 2).log_prob(x[2:]),
 }

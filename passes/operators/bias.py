@@ -61,6 +61,8 @@ def _rejoin(op: TorchOp) -> None:
         return
     if (view is not None and not _is_read_once(product.results[0])) or rank(bias) != 1:
         return
+    if sizes(total.type)[-1:] != sizes(product.results[0].type)[-1:]:  # type: ignore[arg-type]
+        return  # a row of the view is no row of the product
     made = torch_op(ADDMM).build_call([bias, *product.operands], {}, product.result_types, location=op.location)
     if not _is_sum(made):
         made.erase()

@@ -445,3 +445,17 @@ func.func @wide(%x: tensor<64x256xbf16>, %y: tensor<256x64xf32>) {
   %e = torch.aten.mm.default(%x, %n) : (tensor<64x256xbf16>, tensor<256x64xbf16>) -> tensor<64x64xbf16>
   fx.output((%r, %c, %d, %e)) : (tensor<64xf32>, tensor<256xf32>, tensor<256x256xbf16>, tensor<64x64xbf16>) -> ()
 }
+
+// -----
+
+/// Not where a row of the view is no row of the product.
+// CHECK-LABEL: func.func @flat
+// CHECK-NEXT:    %m = torch.aten.mm.default(%x, %w)
+// CHECK-NEXT:    %d = torch.aten.view.default(%m, [24])
+// CHECK-NEXT:    %a = torch.aten.add.Tensor(%b, %d)
+func.func @flat(%b: tensor<24xf32>, %x: tensor<6x3xf32>, %w: tensor<3x4xf32>) {
+  %m = torch.aten.mm.default(%x, %w) : (tensor<6x3xf32>, tensor<3x4xf32>) -> tensor<6x4xf32>
+  %d = torch.aten.view.default(%m, [24]) : (tensor<6x4xf32>) -> tensor<24xf32>
+  %a = torch.aten.add.Tensor(%b, %d) : (tensor<24xf32>, tensor<24xf32>) -> tensor<24xf32>
+  fx.output(%a) : (tensor<24xf32>) -> ()
+}
