@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import OrderedDict, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ from xdsl.parser import Parser
 
 import fxc
 from fxc.bridge.nesting import nesting_attr, spec_of
-from fxc.errors import FxcError, InputError
+from fxc.errors import CaptureError, FxcError, InputError
 from fxc.program.context import new_context
 
 HOST: dict[str, Any] = {"target": "host"}
@@ -117,3 +119,51 @@ def test_other_names_are_refused(name: str) -> None:
 def test_what_cannot_be_written_is_refused() -> None:
     with pytest.raises(FxcError, match="cannot be written"):
         nesting_attr(tree_structure(OrderedDict(a=Found(0, 1))))
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: Any
+
+
+@dataclass
+class Registered(Pair):
+    pass
+
+
+@dataclass
+class Unnamed(Pair):
+    pass
+
+
+class Holder:
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+
+torch.export.register_dataclass(Registered, serialized_type_name=f"{__name__}.Registered")
+torch.export.register_dataclass(Unnamed)
+
+REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "Pair": lambda x: Pair(x + 1, x * 2),
+    "Holder": lambda x: (x, [Holder(x + 1)]),
+    "set": lambda x: (x, {1, 2}),
+}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", REFUSED)
+def test_objects_of_other_classes_are_refused(name: str, training: bool) -> None:
+    with pytest.raises(CaptureError, match=f"the model returns a {name}, and(?s:.*)hint: .*register_dataclass"):
+        fxc.compile(REFUSED[name], (torch.randn(3),), training=training)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_registered_dataclasses(training: bool) -> None:
+    x, y = torch.randn(3), torch.randn(3)
+    compiled = fxc.compile(lambda pair: [Registered(pair.first + 1, pair.second)], (Registered(x, 3),), training=training)
+    [result] = compiled(Registered(y, 3))
+    assert type(result) is Registered and torch.equal(result.first, y + 1) and result.second == 3
+    with pytest.raises(CaptureError, match="serialized_type_name"):
+        fxc.compile(lambda x: Unnamed(x + 1, x * 2), (x,), training=training)

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 
 from fxc.bridge.values import is_dict, is_sequence, is_tuple, python_of, tree_of, value_of
-from fxc.dialects.attributes.values import SSA, SSAAttr, decode_constants, encode, str_attr
+from fxc.dialects.attributes.values import SSA, SSAAttr, count_ssa, decode_constants, encode, str_attr
 from fxc.dialects.text.nesting import NestingAttr
 from fxc.errors import CaptureError, FxcError
 
@@ -36,9 +36,9 @@ def nesting_attr(spec: TreeSpec) -> Attribute:
     nest = tree_unflatten([leaf] * spec.num_leaves, spec)
     names = [*_names(nest)]
     try:
-        if tree_structure(_rebuilt(nest, iter(names))) == spec:
-            named = ArrayAttr([StringAttr(name) for name in names] if any(names) else [])
-            return NestingAttr(encode(tree_of(nest, lambda value: SSA), []), named)
+        template = encode(tree_of(nest, lambda value: SSA), [])
+        if tree_structure(_rebuilt(nest, iter(names))) == spec and count_ssa(template) == spec.num_leaves:
+            return NestingAttr(template, ArrayAttr([StringAttr(name) for name in names] if any(names) else []))
     except (CaptureError, LookupError):
         pass  # a key that cannot be written, or a tuple class without field names
     try:

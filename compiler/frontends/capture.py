@@ -29,7 +29,7 @@ from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
-from fxc.frontends.check_call import check_call
+from fxc.frontends.check_call import check_call, check_results, results_checked
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
@@ -191,7 +191,8 @@ def _hint(route: str, error: Exception) -> str:
 
 
 _tracing = RLock()
-_functorch: Any = torch._C._functorch
+_torch: Any = torch
+_functorch = _torch._C._functorch
 
 
 @contextlib.contextmanager
@@ -261,6 +262,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
     with (
         compile_lock(dynamo=True),
         watched(module, args, kwargs) as assigned,
+        results_checked(module),
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
         _NoNewData(),
@@ -445,6 +447,7 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
             result = torch.func.functional_call(model, dict(zip(state, tensors, strict=True)), a, k)
         else:
             result = model(*a, **k)
+        check_results(result)
         leaves, spec = tree_flatten(result)
         returned[:] = [spec]
         return tuple(leaves)

@@ -1,15 +1,19 @@
-"""Check what a caller gives to a capture, before PyTorch sees it."""
+"""Check the arguments of a capture, and the results of the captured model."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
+from xdsl.ir import Attribute
 
-from fxc.bridge.values import is_dict, is_sequence
-from fxc.errors import InputError
+from fxc.bridge.values import attribute_of, is_dict, is_sequence, tree_of
+from fxc.dialects.attributes.values import SSA
+from fxc.errors import CaptureError, InputError
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
@@ -42,3 +46,31 @@ def _check_dimensions(name: str, value: Any, shapes: Any) -> None:
     elif is_sequence(value) and is_sequence(shapes):
         for index, (inner, shape) in enumerate(zip(value, shapes, strict=False)):
             _check_dimensions(f"{name}[{index}]", inner, shape)
+
+
+@contextmanager
+def results_checked(module: torch.nn.Module) -> Generator[None, None, None]:
+    """``check_results`` after each call of ``module`` in this context."""
+    handle = module.register_forward_hook(lambda _module, _args, result: check_results(result))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def check_results(result: Any) -> None:
+    """CaptureError if ``result`` has an object that is neither a value of a program nor a container of PyTorch's pytree."""
+    for leaf in tree_leaves(result):
+        try:
+            tree_of(leaf, _attribute_of)  # a torch.Size or a slice has elements, and is no container of the pytree
+        except CaptureError:
+            kind = type(leaf).__qualname__
+            raise CaptureError(
+                f"the model returns a {kind}, and programs return tensors, numbers and strings in tuples, lists and dicts",
+                hint="return these, register a dataclass by torch.export.register_dataclass(cls, serialized_type_name=...),"
+                " or use torch.compile(model, backend='fxc')",
+            ) from None
+
+
+def _attribute_of(value: Any) -> Attribute:
+    return SSA if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)) else attribute_of(value)

@@ -19,7 +19,8 @@ from fxc.errors import CaptureError
 from fxc.frontends.user_lines import user_line
 from fxc.program.program import Program
 
-FORMATS: tuple[Any, ...] = (torch.Tensor.__repr__, torch.Tensor.__format__)
+_torch: Any = torch
+FORMATS = (_torch.Tensor.__repr__, _torch.Tensor.__format__)
 """The functions that make text of a tensor."""
 
 
@@ -84,7 +85,7 @@ class Number:
 class Output(torch.Tensor):
     """A tensor that a graph returns: its ``item()`` is a Number, and it has no text."""
 
-    __torch_function__: Any = torch._C._disabled_torch_function_impl
+    __torch_function__: Any = _torch._C._disabled_torch_function_impl
 
     number: Number | None = None
 
