@@ -94,7 +94,8 @@ def test_text_alone_goes_to_stdout(folder: Path) -> None:
 
 def test_train_mode_is_baked_in(folder: Path) -> None:
     assert "aten.dropout.default(%linear, 0.5, false)" in ok("import", "cli_model.py")[0]
-    assert "aten.dropout.default(%linear, 0.5, true)" in ok("import", "cli_model.py", "--train")[0]
+    trained = ok("import", "cli_model.py", "--train")[0]
+    assert "aten.dropout.default(%linear, 0.5, true)" in trained and "fx.requires_grad" in trained
 
 
 @pytest.mark.parametrize("shapes", ["x:0=batch[2..64]", '{"x": {"0": "batch[2..64]"}}'])

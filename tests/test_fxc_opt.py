@@ -182,3 +182,10 @@ def test_mismatches() -> None:
     assert mismatches(text, [Diagnostic("error", 2, "one"), Diagnostic("note", 2, "try", False)], "f") == []
     wrong = mismatches(text, [Diagnostic("error", 1, "one")], "f")
     assert wrong == ["f:1: unexpected error: one", 'f:2: expected error "one" was not produced']
+
+
+def test_pipelines_are_joined() -> None:
+    text = "func.func @main(%x: tensor<2xf32>) {\n  %a = torch.aten.neg.default(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"
+    text += "  %b = torch.aten.neg.default(%x) : (tensor<2xf32>) -> tensor<2xf32>\n  fx.output(%x) : (tensor<2xf32>) -> ()\n}\n"
+    assert run(["-", "-p", "cse", "-p", "dce"], text) == run(["-", "-p", "cse,dce"], text)
+    assert "neg" not in run(["-", "-p", "dce", "-p", "cse"], text)[1]

@@ -105,20 +105,28 @@ def import_command(
 
 
 def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], train: bool) -> tuple[Program, tuple[Any, ...]]:
-    """The program of a SOURCE, and the inputs of the capture; no inputs if SOURCE is a captured program."""
+    """The program of a SOURCE, and the inputs of the capture; no inputs if SOURCE is a captured program.
+
+    ``train``: in training mode, with ``fx.requires_grad`` at what has a gradient.
+    """
     with progress(f"loading {source}"):
         from torch.export import ExportedProgram
 
         loaded = load_source(source, train=train)
     with progress(f"capturing {source}"):
         from fxc.api import capture, import_fx
+        from fxc.program.program_signature import mark_gradients, signature_of
 
         if isinstance(loaded.model, ExportedProgram):
             if route != "export" or dynamic_shapes:
                 raise CaptureError(f"{source} is captured already", hint="leave out --route and --dynamic-shapes")
-            return import_fx(loaded.model), loaded.args
-        shapes = parse_dynamic_shapes(dynamic_shapes, loaded.model, loaded.args)
-        return capture(loaded.model, loaded.args, route=route, dynamic_shapes=shapes), loaded.args
+            program = import_fx(loaded.model)
+        else:
+            shapes = parse_dynamic_shapes(dynamic_shapes, loaded.model, loaded.args)
+            program = capture(loaded.model, loaded.args, route=route, dynamic_shapes=shapes)
+        if train:
+            mark_gradients(program, signature_of(program), loaded.args, {})
+        return program, loaded.args
 
 
 def save(program: Program, path: Path, *, debuginfo: bool) -> None:

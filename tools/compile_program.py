@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from fxc.api import pipeline_for, with_machine
 from fxc.artifact import plan_file
@@ -26,7 +25,7 @@ from fxc.options import AUTO, Options
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import INFERENCE, NAMED, TRAINING, parse_pipeline
 from fxc.program.program import SHARED_WEIGHTS, Program
-from fxc.program.program_signature import mark_gradients, signature_of, with_constants
+from fxc.program.program_signature import signature_of, with_constants
 from fxc.program.weights import save_state
 from fxc.runtime.signature import Signature
 from fxc.tools.capture_commands import capture_source
@@ -116,7 +115,7 @@ def compile_program(request: Request, folder: Path | None) -> Program:
     options = with_machine(options, flow, program)
     program.group_limit = options.group_limit
     stages = stages_of(pipeline_for(flow, options))
-    signature = _specialized(program, args, options, request.train)
+    signature = with_constants(signature_of(program), args, {})
     if folder is not None:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -137,14 +136,6 @@ def _refuse_wrong_names(options: Options, flow: Flow) -> None:
     parse_pipeline(pipeline_for(flow, options))
     if options.target not in (None, AUTO):
         target_named(options.target)
-
-
-def _specialized(program: Program, args: tuple[Any, ...], options: Options, train: bool) -> Signature:
-    """The signature of ``program``, specialized to a call with ``args`` as ``fxc.compile`` does."""
-    signature = with_constants(signature_of(program), args, {})
-    if train:
-        mark_gradients(program, signature, args, {})
-    return signature
 
 
 def _write(path: Path, text: str) -> None:

@@ -62,7 +62,8 @@ _LOOK = partial(click.option, cls=GroupedOption, group="Inspection")
 
 HELP = """Run passes on an IR file (MLIR text) and print the result.
 
-FILE is read from stdin if it is omitted or "-". The exit code is 0, or 1 with one message on stderr.
+FILE is read from stdin if it is omitted or "-". The exit code is 0, or 1 with one message on stderr,
+or 2 where the command line is wrong.
 
 \b
 Examples:
@@ -88,8 +89,9 @@ Examples:
 @_INPUT("--print-debuginfo", is_flag=True, help="Print locations: FX node names, module paths, source lines.")
 @_INPUT("--print-op-generic", is_flag=True, help="Print every op in MLIR's generic form.")
 @_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept operations of unregistered dialects, in generic form.")
-@_PASSES("-p", "--pass-pipeline", "pipeline", default="", metavar="PIPELINE",
-         shell_complete=_complete_passes, help="Passes to run, in order: names, nested in op names, with options.")
+@_PASSES("-p", "--pass-pipeline", "pipeline", multiple=True, metavar="PIPELINE", callback=lambda *given: ",".join(given[-1]),
+         shell_complete=_complete_passes,
+         help="Passes to run, in order: names, nested in op names, with options. May be repeated.")
 @_PASSES("--target", metavar="NAME", help=f"Machine to generate kernels for: {target_names()}.")
 @_PASSES("--load-pass", multiple=True, metavar="FILE", type=click.Path(),
          help="Load a pass from this Python file, which is executed. May be repeated.")

@@ -37,7 +37,7 @@ def pass_help(name: str) -> str:
     if name in NAMED:
         pipeline = NAMED[name]
         options = "\n".join(f"    {option}" for option in pipeline.option_names() or ["none"])
-        return f"{name}: a pipeline of {len(pipeline)} passes\n\n  {pipeline}\n\nOptions:\n{options}"
+        return f"{name}: a pipeline of {len(pipeline)} steps\n\n  {pipeline}\n\nOptions:\n{options}"
     registry = PassRegistry()
     if name not in registry:
         raise InputError(f"there is no pass {name}", hint=nearest(name, pass_names()) or "fxc passes lists them")
