@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -167,3 +169,76 @@ def test_text_that_is_no_result_is_allowed() -> None:
 def test_text_of_a_dynamic_size_is_refused() -> None:
     with pytest.raises(CaptureError, match="text made of a tensor or of a size"):
         fxc.compile(lambda x: (x, f"{x.shape[0]}"), (P,), dynamic_shapes=({0: torch.export.Dim("n")},))
+
+
+def seeded(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return x + torch.rand(2)
+
+
+def seeded_on_gpus(x: torch.Tensor) -> torch.Tensor:
+    torch.cuda.manual_seed(0)
+    return x + torch.rand(2)
+
+
+def seeded_by_method(x: torch.Tensor) -> torch.Tensor:
+    torch.default_generator.manual_seed(0)
+    return x + torch.rand(2)
+
+
+def set_back(x: torch.Tensor) -> torch.Tensor:
+    torch.set_rng_state(torch.get_rng_state())
+    return x + torch.rand(2)
+
+
+def forked(x: torch.Tensor) -> torch.Tensor:
+    with torch.random.fork_rng():
+        return x + torch.rand(2)
+
+
+def seeded_and_caught(x: torch.Tensor) -> torch.Tensor:
+    with suppress(CaptureError):
+        torch.manual_seed(0)
+    return x + torch.rand(2)
+
+
+SEEDED: list[tuple[Callable[[torch.Tensor], torch.Tensor], str]] = [
+    (seeded, r"torch\.random\.manual_seed"),
+    (seeded_on_gpus, r"torch\.cuda\.random\.manual_seed"),
+    (seeded_by_method, r"Generator\.manual_seed"),
+    (set_back, r"torch\.random\.set_rng_state"),
+    (forked, r"torch\.random\.fork_rng"),
+    (seeded_and_caught, r"torch\.random\.manual_seed"),
+]
+
+
+@pytest.mark.parametrize(("function", "name"), SEEDED)
+def test_seeds_are_refused(function: Callable[[torch.Tensor], torch.Tensor], name: str) -> None:
+    x, generator, seed = torch.zeros(2), torch.default_generator, torch.initial_seed()
+    message = rf"(?s)the model calls {name}, .*seed before the call, or use torch\.compile"
+    for training in (False, True):
+        with pytest.raises(CaptureError, match=message):
+            fxc.compile(function, (x,), training=training)
+    for route in ("export", "make_fx", "symbolic_trace"):
+        with pytest.raises(CaptureError, match=message):
+            fxc.capture(function, (x,), route=route)
+    assert torch.default_generator is generator is torch.random.default_generator
+    assert torch.initial_seed() == seed
+
+
+def test_seeds_are_refused_by_dynamo() -> None:
+    with pytest.raises(CaptureError, match=r"the model calls manual_seed: seed before the call, or use torch\.compile"):
+        fxc.capture(seeded, (torch.zeros(2),), route="dynamo")
+
+
+def test_other_threads_may_seed_while_a_model_is_captured() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        thread = threading.Thread(target=torch.manual_seed, args=(7,))
+        thread.start()
+        thread.join()
+        return x + 1
+
+    state = torch.get_rng_state()
+    fxc.capture(run, (torch.zeros(2),))
+    assert torch.initial_seed() == 7
+    torch.set_rng_state(state)

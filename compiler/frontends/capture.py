@@ -8,6 +8,7 @@ import functools
 import inspect
 import io
 import logging
+import re
 import sys
 import traceback
 import warnings
@@ -39,6 +40,7 @@ from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
 from fxc.frontends.restore_signature import resign
+from fxc.frontends.seeded_generators import SEED_BEFORE, seeds_refused
 from fxc.frontends.user_lines import user_line
 from fxc.program.program import Program, is_frozen
 from fxc.semantics.trace import first_line
@@ -186,6 +188,8 @@ def _hint(route: str, error: Exception) -> str:
         )  # fmt: skip
     if "suggested fixes" in text:
         return " ".join(str(error)[text.index("suggested fixes") - len(type(error).__name__) - 1 :].split("\n\n")[0].split())
+    if (seed := re.search(r"the function `(\w*seed\w*|set_rng_state)`", str(error))) is not None:
+        return f"the model calls {seed[1]}: {SEED_BEFORE}"
     other = [r for r in ROUTES if r != route]
     return f"try another route ({', '.join(other)}), or move the part that fails out of the captured model"
 
@@ -269,6 +273,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         Texts() as texts,
         IndexedWrites(),
         EagerCalls(),
+        seeds_refused(),
     ):
         if dynamic_shapes is None:
             exported = torch.export.export(module, args, kwargs, strict=False)
@@ -361,7 +366,8 @@ def _symbolic_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any])
     bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
     absent = {name: None for name, value in bound.arguments.items() if value is None}
-    graph = torch.fx.symbolic_trace(model, concrete_args=absent or None)
+    with seeds_refused():
+        graph = torch.fx.symbolic_trace(model, concrete_args=absent or None)
     values = list[Any]()
     for parameter in inspect.signature(forward).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -453,7 +459,7 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
         return tuple(leaves)
 
     trace = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)
-    with _NoNewData(), Texts() as texts:
+    with _NoNewData(), Texts() as texts, seeds_refused():
         graph = trace(*state.values(), *flat)
     program = import_fx(graph)
     _name_state(program, [*state.values(), *flat], state, model)

@@ -54,6 +54,7 @@ from fxc.frontends.check_call import check_results
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.host_results import FORMATS
 from fxc.frontends.python_state import PythonState, is_data_set
+from fxc.frontends.seeded_generators import seeds_refused
 
 _export_utils: Any = export_utils
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
@@ -176,6 +177,7 @@ class _Trace:
             stack.enter_context(self.recorder.calls())
             stack.enter_context(_Switches(self.recorder))
             stack.enter_context(EagerCalls())
+            stack.enter_context(seeds_refused())
             stack.enter_context(self.recorder)
             result = _without_dynamo(module)(*args)
         check_results(result)
