@@ -34,6 +34,7 @@ from fxc.export.shared_state import (
 )
 from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
 from fxc.frontends.import_fx import import_fx
+from fxc.frontends.state_reads import StateReads
 from fxc.numerics.watch import watch_first_call
 from fxc.options import AUTO, Options
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
@@ -103,8 +104,8 @@ def compile(
     The callable has the signature of ``model`` and accepts inputs with the dtypes, devices and sizes of the example
     (``dynamic_shapes``, as in torch.export, makes sizes dynamic). It shares the parameters of the model: training the model
     trains the callable. Later replacements (``load_state_dict(assign=True)``, another ``nn.Linear``) take effect at the next
-    call. A call raises InputError where a replacement does not fit what was compiled, or where numbers, strings, tuples or
-    hooks of the modules have changed.
+    call. A call raises InputError where a replacement does not fit what was compiled, or where other state that the model
+    reads has changed: attributes, contents of lists and dictionaries, globals and closure variables, submodules or hooks.
     ``training``: whether results carry gradients. The current train or eval mode of the model is compiled in, and so are the
     casts of the active torch.autocast; calls must use the same autocast state. Raises CaptureError where the model cannot be
     captured, InputError where ``args`` is not a tuple or list. A call raises InputError for inputs that do not fit, or
@@ -160,8 +161,10 @@ class _PlanMaker:
             refuse_written_leaves(program)
         if options.move_inputs and plan.host is None:
             raise PipelineError("move_inputs needs a host program, and this plan is a graph of operators", hint="name a target")
-        if not options.freeze and (modules := modules_of(self.model)):
-            plan.follow(LiveModel(modules, program.state, compile_lock, at_start, program.assigned, training))
+        if not options.freeze:
+            modules = modules_of(self.model)
+            python = StateReads(modules, self.model, program.assigned)
+            plan.follow(LiveModel(modules, program.state, python, compile_lock, at_start, training))
         return plan
 
 

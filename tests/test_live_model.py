@@ -240,7 +240,7 @@ class Scaled(nn.Module):
         (lambda m: setattr(m, "scale", 5.0), "'scale' was 2.0 when the model was compiled, and is 5.0"),
         (lambda m: setattr(m, "scale", 2), "'scale' was 2.0 when the model was compiled, and is 2"),
         (lambda m: setattr(m, "eps", (1e-5, "sub")), r"'eps' was \(1e-05, 'add'\) when the model was compiled"),
-        (lambda m: setattr(m, "eps", [1.0]), r"'eps' was \(1e-05, 'add'\) when the model was compiled, and is not there"),
+        (lambda m: setattr(m, "eps", [1.0]), r"'eps' was \(1e-05, 'add'\) when the model was compiled, and is \[1\.0\]"),
         (lambda m: delattr(m, "scale"), "'scale' was 2.0 when the model was compiled, and is not there"),
         (lambda m: setattr(m, "shift", torch.relu), "'shift' was not there when the model was compiled, and is <built-in"),
         (lambda m: setattr(m.inner, "forward", torch.relu), "'inner.forward' was not there when"),
@@ -282,3 +282,193 @@ def test_a_hook_of_backward_matters_where_the_plan_is_differentiated() -> None:
     torch.testing.assert_close(inference(x), expected)
     with pytest.raises(InputError, match="'inner' has other hooks"):
         training(x)
+
+
+SCALE, OFFSET, UNREAD = 2.0, torch.ones(3), [1]
+
+
+class Settings:
+    gain = 2.0
+    unread = 1
+
+    def __init__(self) -> None:
+        self.bias, self.note = 1.0, "a note"
+
+    def shift(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.bias * self.gain
+
+
+SETTINGS = Settings()
+
+
+def helper(x: torch.Tensor) -> torch.Tensor:
+    return SETTINGS.shift(x) + OFFSET
+
+
+class Stateful(nn.Module):
+    """Its ``forward`` reads each attribute but the ``unread`` ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask, self.act, self.name = torch.ones(3), torch.relu, "add"
+        self.config: dict[str, Any] = {"k": 2.0, "inner": {"depth": [1.0]}}
+        self.terms, self.flags, self.settings = [1.0, 2.0], {"on"}, Settings()
+        self.hidden = [nn.Linear(3, 3)]
+        self.layers, self.line = nn.ModuleList([nn.Linear(3, 3)]), nn.Sequential(nn.Linear(3, 3))
+        self.unread, self.unread_named, self.unread_act = [1.0], {"k": 1.0}, torch.relu
+        self.unread_tensor = torch.ones(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        x = self.line(self.act(self.hidden[0](x))) * self.mask * self.config["k"] + self.config["inner"]["depth"][0]
+        x = self.settings.shift(x * sum(self.terms) if "on" in self.flags else x)
+        return helper(x if self.name == "add" else -x) * SCALE
+
+
+READ: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda m: setattr(m, "mask", torch.zeros(3)), "'mask' was a Tensor .* another Tensor"),
+    (lambda m: setattr(m, "act", torch.tanh), "'act' was <built-in method relu"),
+    (lambda m: setattr(m, "name", "sub"), "'name' was 'add' .* is 'sub'"),
+    (lambda m: m.config.update(k=7.0), r"config\['k'\]\" was 2.0 .* is 7.0"),
+    (lambda m: m.config.pop("k"), r"config\['k'\]\" was 2.0 .* is not there"),
+    (lambda m: m.config["inner"]["depth"].append(2.0), r"depth'\]\[1\]\" was not there .* is 2.0"),
+    (lambda m: setattr(m, "config", {"k": 3.0}), "'config' was {'k': 2.0"),
+    (lambda m: m.terms.append(3.0), r"'terms\[2\]' was not there .* is 3.0"),
+    (lambda m: m.terms.__setitem__(0, 3.0), r"'terms\[0\]' was 1.0 .* is 3.0"),
+    (lambda m: m.flags.clear(), "'the elements of flags' was frozenset"),
+    (lambda m: setattr(m.settings, "bias", 3.0), "'settings.bias' was 1.0"),
+    (lambda m: setattr(m.settings, "gain", 3.0), "'settings.gain' was not there"),
+    (lambda m: setattr(m.hidden[0], "weight", nn.Parameter(torch.zeros(3, 3))), r"'hidden\[0\].weight'"),
+    (lambda m: m.layers.append(nn.Tanh()), "the model had no submodule 'layers.1'"),
+    (lambda m: m.line.append(nn.Tanh()), "the model had no submodule 'line.1'"),
+]
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize(("change", "message"), READ)
+@pytest.mark.parametrize("options", [{}, {"training": True}, {"options": {"target": None}}])
+def test_other_state_of_modules_is_an_error(change: Callable[[Any], Any], message: str, options: dict[str, Any]) -> None:
+    m, x = Stateful(), torch.randn(2, 3)
+    compiled = fxc.compile(m, (x,), **options)
+    torch.testing.assert_close(compiled(x), m(x))
+    change(m)
+    for _ in range(2):
+        with pytest.raises(InputError, match=f"(?s){message}.*compile the model again"):
+            compiled(x)
+
+
+@pytest.mark.parametrize("options", [{}, {"training": True}, {"options": {"target": None}}])
+def test_state_that_is_not_read_may_change(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    m, x = Stateful(), torch.randn(2, 3)
+    compiled = fxc.compile(m, (x,), **options)
+    m.unread.append(2.0)
+    m.unread_named["k"], m.unread_act, m.unread_tensor = 2.0, torch.tanh, torch.zeros(3)
+    m.settings.note, m.other = "another", nn.Linear(3, 3)
+    m.terms, m.config["k"], m.flags = [1.0, float("2")], float("2"), {"on"}  # equal values
+    monkeypatch.setattr(Settings, "unread", 2)
+    monkeypatch.setitem(globals(), "UNREAD", [2])
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), m(x))
+    assert compiled.plan._live is not None and compiled.plan._live.is_same()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("SCALE", 3.0, "'SCALE' was 2.0 .* is 3.0"),
+        ("OFFSET", torch.zeros(3), "'OFFSET' was a Tensor .* another Tensor"),
+        ("SETTINGS", Settings(), "'SETTINGS' was <"),
+        ("helper", torch.relu, "'helper' was <function helper"),
+    ],
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_other_globals_are_an_error(
+    name: str, value: Any, message: str, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return helper(x) * SCALE
+
+    x = torch.randn(2, 3)
+    for model in (Stateful(), function):
+        compiled = fxc.compile(model, (x,), training=training)
+        torch.testing.assert_close(compiled(x), model(x))
+        with monkeypatch.context() as patch:
+            patch.setitem(globals(), name, value)
+            for _ in range(2):
+                with pytest.raises(InputError, match=f"(?s){message}.*compile the model again"):
+                    compiled(x)
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_class_attributes_and_attributes_of_globals(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(2, 3)
+    compiled = fxc.compile(helper, (x,))
+    for owner, name in ((Settings, "gain"), (SETTINGS, "bias")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, 5.0)
+            with pytest.raises(InputError, match=f"{name}' was .* is 5.0"):
+                compiled(x)
+        torch.testing.assert_close(compiled(x), helper(x))
+
+
+def test_closure_variables() -> None:
+    factor, unread, x = 2.0, 1.0, torch.randn(3)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * factor
+
+    compiled = fxc.compile(function, (x,))
+    unread = 2.0
+    torch.testing.assert_close(compiled(x), function(x) * (unread / 2.0))
+    factor = 3.0
+    with pytest.raises(InputError, match=r"'factor' was 2\.0 .* is 3\.0"):
+        compiled(x)
+
+
+class ByName(nn.Module):
+    """Reads attributes by names that its code does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale_0, self.scale_1 = 2.0, 3.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for number in range(2):
+            x = x * getattr(self, f"scale_{number}")
+        return x
+
+
+def test_attributes_that_are_read_by_a_computed_name() -> None:
+    m, x = ByName(), torch.randn(3)
+    compiled = fxc.compile(m, (x,))
+    m.scale_1 = 4.0
+    with pytest.raises(InputError, match=r"'scale_1' was 3\.0"):
+        compiled(x)
+
+
+TABLES: dict[Any, torch.Tensor] = {}
+
+
+def test_a_cache_that_a_call_fills_may_grow() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if x.shape not in TABLES:
+            TABLES[x.shape] = torch.arange(float(x.shape[0]))
+        return x + TABLES[x.shape]
+
+    x = torch.randn(3)
+    compiled = fxc.compile(function, (x,))
+    for size in (3, 4):
+        function(torch.randn(size))
+        torch.testing.assert_close(compiled(x), function(x))
+
+
+@pytest.mark.parametrize("options", [{}, {"training": True}])
+def test_lists_of_parameters_follow_them(options: dict[str, Any]) -> None:
+    """A recurrent module has its parameters in a list, too."""
+    m, x = nn.LSTM(3, 3), torch.randn(4, 2, 3)
+    compiled = fxc.compile(m, (x,), **options)
+    m.weight_hh_l0 = nn.Parameter(torch.randn(12, 3))
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x)[0], m(x)[0])
+    assert compiled.plan._live is not None and compiled.plan._live.is_same()

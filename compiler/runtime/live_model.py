@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from types import CellType, MappingProxyType
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -18,68 +19,81 @@ _AGAIN = "compile the model again"
 _LONGEST = 32
 """The maximum number of comparisons that are generated one by one; more of them compile slowly."""
 
+_WIDEST = 100
+"""The longest text of a value in a message, in characters."""
+
 _STATE = ("_parameters", "_buffers", "_modules", "_is_full_backward_hook", "training")
 """Attributes of a module that are compared separately, or ignored: a backward hook flag and the mode, which a plan fixes."""
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 
-_VALUES = (bool, int, float, complex, str, tuple, type(None))
-"""The types of attributes that a program may have as constants."""
+
+class Read(NamedTuple):
+    """``value`` at ``key`` of ``store``: a dictionary or a list, a closure cell, or a set of which ``value`` is a copy."""
+
+    store: Any
+    key: Any
+    value: Any
+
+
+class PythonReads(NamedTuple):
+    """``values``: what a call may read, by path. ``sized``: the containers among it, whose lengths matter."""
+
+    values: Mapping[str, Read]
+    sized: Sequence[Any]
+
+
+class ReadState(Protocol):
+    """The Python state of a model that a call may read."""
+
+    def found(self) -> PythonReads:
+        """The current values."""
+        ...
+
+    def is_read(self, name: str) -> bool:
+        """Whether a call may read attributes of this name."""
+        ...
 
 
 class LiveModel:
-    """``is_same``: whether modules have the submodules, tensors, constants and hooks of compilation, at almost no cost.
+    """``is_same``: whether a model has the submodules, tensors, Python state and hooks of compilation, at almost no cost.
 
     ``roots``: the modules by path. ``state``: the tensors of the plan by name; those in ``at_start`` must begin at the start of
-    their storage. ``assigned``: the attributes that the model itself assigns in a call, by path, which may change.
-    ``training``: whether the plan is differentiated. ``lock``: held while a tracer may have replaced tensors of the model.
+    their storage. ``python``: the Python state that a call may read. ``training``: whether the plan is differentiated.
+    ``lock``: held while a tracer may have replaced tensors of the model.
     """
 
     def __init__(
         self,
         roots: Mapping[str, torch.nn.Module],
         state: MutableMapping[str, torch.Tensor],
+        python: ReadState,
         lock: Callable[[], AbstractContextManager[Any]],
-        at_start: Set[str] = frozenset(),
-        assigned: Set[str] = frozenset(),
-        training: bool = False,
+        at_start: Set[str],
+        training: bool,
     ) -> None:
         self.roots, self.state, self.lock, self.at_start = dict(roots), state, lock, sorted(state.keys() & at_start)
-        self.assigned, self.training, self._kinds = assigned, training, (*_HOOKS, *_BACKWARD_HOOKS * training)
+        self.python, self.training, self._kinds = python, training, (*_HOOKS, *_BACKWARD_HOOKS * training)
         self._watch()
 
     def _watch(self) -> None:
         """Record the current state of the modules as the expected one."""
         used = set(map(id, self.state.values()))
         self._modules, self._tensors = dict(_modules(self.roots)), dict[str, Any]()
-        self._values = {path: self._values_of(path, module) for path, module in self._modules.items()}
+        self._read, sized = self.python.found()
         self._hooks = {path: self._hooks_of(module) for path, module in self._modules.items()}
-        places = list[tuple[dict[Any, Any], Any, Any]]()
-        stores = list[dict[Any, Any]]()
+        places, stores = [*self._read.values()], [*sized]
         for path, module in self._modules.items():
-            places += ((module._modules, name, inner) for name, inner in module._modules.items())
-            places += ((vars(module), name, value) for name, value in self._values[path].items())
-            places += (
-                (getattr(module, kind), key, hook) for kind in self._kinds for key, hook in getattr(module, kind).items()
-            )
-            stores += (vars(module), *(getattr(module, kind) for kind in self._kinds))
+            tables = [module._modules, *(getattr(module, kind) for kind in self._kinds)]
+            places += (Read(table, key, value) for table in tables for key, value in table.items())
+            stores += tables
             for store in (module._parameters, module._buffers):
                 for name, tensor in store.items():
                     if tensor is None or id(tensor) in used:
                         self._tensors[_joined(path, name)] = tensor
-                        places.append((store, name, tensor))
+                        places.append(Read(store, name, tensor))
         self.is_same = _comparison(places, stores, [self.state[name] for name in self.at_start])
-
-    def _values_of(self, path: str, module: torch.nn.Module) -> dict[str, Any]:
-        """Return attributes that may be constants of the program, and functions that override methods of the class."""
-        return {
-            name: value
-            for name, value in vars(module).items()
-            if name not in _STATE
-            and _joined(path, name) not in self.assigned
-            and (isinstance(value, _VALUES) or (callable(value) and callable(getattr(type(module), name, None))))
-        }
 
     def changes(self) -> dict[int, torch.Tensor] | None:
         """Return the replaced tensors: old id -> current tensor, if all fit; None while the model is being traced.
@@ -92,7 +106,9 @@ class LiveModel:
                 raise InputError(f"the model has no submodule {path!r} any more", hint=_AGAIN)
             if (difference := _difference(old, modules[path])) is not None:
                 raise InputError(f"submodule {path!r} was replaced, and {difference}", hint=_AGAIN)
-            self._check_values(path, modules[path])
+            if not _is_equal(self._hooks[path], self._hooks_of(modules[path])):
+                raise InputError(f"{path or 'the model'!r} has other hooks than when it was compiled", hint=_AGAIN)
+        self._check_added(modules)
         found = dict[int, torch.Tensor]()
         for path, old in self._tensors.items():
             root, _, name = path.rpartition(".")
@@ -103,6 +119,7 @@ class LiveModel:
                 raise InputError(f"{path!r} was replaced, and {complaint}", hint=_AGAIN)
             if old is not None and found.setdefault(id(old), new) is not new:
                 raise InputError(f"{path!r} was one tensor with another of the model, and is no more", hint=_AGAIN)
+        self._check_read(found)
         for name in self.at_start:
             tensor = found.get(id(self.state[name]), self.state[name])
             if offset := tensor.storage_offset():
@@ -118,15 +135,21 @@ class LiveModel:
     def _hooks_of(self, module: torch.nn.Module) -> list[Any]:
         return [hook for kind in self._kinds for hook in getattr(module, kind).values()]
 
-    def _check_values(self, path: str, module: torch.nn.Module) -> None:
-        """Raise InputError if attributes or hooks of ``module``, at ``path``, have changed."""
-        before, now = self._values[path], self._values_of(path, module)
-        for name in dict.fromkeys([*before, *(name for name in now if hasattr(type(module), name))]):
-            if not _is_equal(was := before.get(name, _ABSENT), value := now.get(name, _ABSENT)):
-                message = f"{_joined(path, name)!r} was {was!r} when the model was compiled, and is {value!r}"
+    def _check_added(self, modules: Mapping[str, torch.nn.Module]) -> None:
+        """Raise InputError if ``modules`` has more submodules that a call may run."""
+        for path in modules:
+            parent, _, name = path.rpartition(".")
+            if path not in self._modules and (self.python.is_read(name) or hasattr(type(modules[parent]), "__len__")):
+                raise InputError(f"the model had no submodule {path!r} when it was compiled", hint=_AGAIN)
+
+    def _check_read(self, replaced: Mapping[int, torch.Tensor]) -> None:
+        """Raise InputError if the Python state that a call may read has changed other than by ``replaced`` tensors."""
+        before, now = self._read, self.python.found().values
+        for path in dict.fromkeys([*before, *now]):
+            was, value = (reads[path].value if path in reads else _ABSENT for reads in (before, now))
+            if not _is_equal(was, value, replaced):
+                message = f"{path!r} was {_shown(was)} when the model was compiled, and is {_shown(value, was)}"
                 raise InputError(message, hint=_AGAIN)
-        if not _is_equal(self._hooks[path], self._hooks_of(module)):
-            raise InputError(f"{path or 'the model'!r} has other hooks than when it was compiled", hint=_AGAIN)
 
     def follow(self, changes: Mapping[int, torch.Tensor]) -> None:
         """Apply ``changes`` to the state of the plan, and record the current state of the modules as expected."""
@@ -144,24 +167,27 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def _comparison(
-    places: Sequence[tuple[dict[Any, Any], Any, Any]], stores: Sequence[dict[Any, Any]], at_start: Sequence[torch.Tensor]
-) -> Callable[[], bool]:
-    """Return a check that entries and lengths of dictionaries are unchanged, and tensors begin at their storage's start."""
+def _comparison(places: Sequence[Read], stores: Sequence[Any], at_start: Sequence[torch.Tensor]) -> Callable[[], bool]:
+    """Return a check that values and lengths of containers are unchanged, and tensors begin at their storage's start."""
     names = Names()
+    cells = [place for place in places if isinstance(place.store, CellType)]
+    sets = [place for place in places if isinstance(place.store, set)]
+    places = [place for place in places if not isinstance(place.store, (CellType, set))]
+    tests = [f"{names.of(cell)}.cell_contents is {names.of(value)}" for cell, _, value in cells]
+    tests += [f"{names.of(elements)} == {names.of(copy)}" for elements, _, copy in sets]
     if len(places) + len(stores) + len(at_start) <= _LONGEST:
-        tests = [f"{names.of(store)}[{names.of(key)}] is {names.of(value)}" for store, key, value in places]
+        tests += [f"{names.of(store)}[{names.of(key)}] is {names.of(value)}" for store, key, value in places]
         tests += [f"len({names.of(store)}) == {len(store)}" if store else f"not {names.of(store)}" for store in stores]
         tests += [f"not {names.of(tensor)}.storage_offset()" for tensor in at_start]
     else:
         found, keys, values = map(names.of, zip(*places, strict=True) if places else ((), (), ()))
         is_, item, offset = map(names.of, (operator.is_, operator.getitem, operator.methodcaller("storage_offset")))
-        tests = [
+        tests += [
             f"all(map({is_}, map({item}, {found}, {keys}), {values}))",
             f"[*map(len, {names.of(stores)})] == {names.of([*map(len, stores)])}",
             f"not any(map({offset}, {names.of(at_start)}))",
         ]
-    return names.function([], [f"try: return {all_of(tests)}", "except KeyError: return False"])
+    return names.function([], [f"try: return {all_of(tests)}", "except (LookupError, ValueError): return False"])
 
 
 def _tensor(module: torch.nn.Module, name: str) -> Any:
@@ -184,16 +210,18 @@ def _difference(old: torch.nn.Module, new: torch.nn.Module) -> str | None:
     return None
 
 
-def _is_equal(a: tuple[Any, ...] | list[Any] | dict[Any, Any] | set[Any] | complex | str | bytes | None, b: Any) -> bool:
-    """Whether two attributes are equal plain values, or the same object."""
-    if a is b:
+def _is_equal(a: Any, b: Any, replaced: Mapping[int, torch.Tensor] = MappingProxyType({})) -> bool:
+    """Whether two attributes are equal plain values, or the same object, or ``b`` is the tensor that has ``replaced`` ``a``."""
+    if replaced.get(id(a), a) is b:
         return True
     if type(a) is not type(b):
         return False
     if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(_is_equal, a, b))
+        before = cast("Sequence[Any]", a)
+        return len(before) == len(b) and all(_is_equal(was, now, replaced) for was, now in zip(before, b, strict=True))
     if isinstance(a, dict):
-        return list(a) == list(b) and all(_is_equal(a[key], b[key]) for key in a)
+        named = cast("dict[Any, Any]", a)
+        return list(named) == list(b) and all(_is_equal(was, b[key], replaced) for key, was in named.items())
     return isinstance(a, (bool, int, float, complex, str, bytes, set, frozenset)) and a == b
 
 
@@ -222,6 +250,14 @@ class _Absent:
 
 
 _ABSENT = _Absent()
+
+
+def _shown(value: Any, other: Any = None) -> str:
+    """``value`` in a message, or its class; ``other``: a value that the message has shown before."""
+    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+        return f"another {type(value).__name__}" if type(value) is type(other) else _kind(value)
+    text = repr(value)
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
 
 
 def _kind(value: Any) -> str:

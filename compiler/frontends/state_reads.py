@@ -1,0 +1,190 @@
+"""The Python state that a captured call may have read: attributes, contents of containers, globals and closure variables."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Set
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, cast
+from weakref import ReferenceType
+
+import torch
+
+from fxc.bridge.modules import modules_of
+from fxc.runtime.live_model import PythonReads, Read
+
+_LEAVES = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)
+_LIBRARIES = frozenset({"torch", "fxc", "numpy", *sys.stdlib_module_names} - {"__main__"})
+_MODULE = frozenset(vars(torch.nn.Module()))
+"""Attributes of every module: parameters, buffers, submodules, hooks and the mode, which are compared separately."""
+
+_ANY_NAME = frozenset(
+    "getattr vars __dict__ attrgetter children modules parameters buffers get_submodule _modules".split()
+    + [f"named_{kind}" for kind in ("children", "modules", "parameters", "buffers")]
+)
+"""Names in functions that may read attributes by other names than those in their code."""
+
+_UNCALLED = frozenset(
+    f"__{name}__" for name in "init new del repr dir copy deepcopy reduce reduce_ex setattr delattr setstate getstate".split()
+)
+"""Special methods that a call of a model does not read state by."""
+
+
+class StateReads:
+    """The state that a call of ``model`` may read, found from the names in the code that it may run.
+
+    That code is each ``forward``, and the functions that it references, with those that these reference; functions of PyTorch
+    and of the standard library are not searched. An attribute counts as read if any of that code names it. ``assigned``: the
+    values that a call assigns, by path, which are left out. Tensors of registered modules are not included.
+    """
+
+    def __init__(self, roots: Mapping[str, torch.nn.Module], model: Any, assigned: Set[str]) -> None:
+        self._roots, self._model, self._assigned = roots, model, assigned
+        self._names, self._any_name, self._growing = {"forward"}, False, set[str]()
+        known = -1
+        while known != len(self._names):  # a name may lead to a function with other names
+            known = len(self._names)
+            self.found()
+
+    def is_read(self, name: str) -> bool:
+        """Whether code that a call may run reads attributes of this name."""
+        return self._any_name or name in self._names
+
+    def found(self) -> PythonReads:
+        """The current values."""
+        self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
+        for root, module in self._roots.items():
+            self._modules(root, module)
+        self._value("", self._model)
+        return PythonReads(self._found, self._sized)
+
+    def _add(self, path: str, store: Any, key: Any, value: Any) -> None:
+        if path in self._assigned or isinstance(value, ReferenceType):
+            return
+        name, number = path, 1
+        while name in self._found:
+            name, number = f"{path} ({number})", number + 1
+        self._found[name] = Read(store, key, value)
+        self._value(path, value)
+
+    def _value(self, path: str, value: Any) -> None:
+        """Add what ``value``, at ``path``, holds."""
+        if isinstance(value, _LEAVES) or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, (dict, list, set, tuple)):
+            self._container(path, cast("dict[Any, Any] | list[Any] | set[Any] | tuple[Any, ...]", value))
+        elif isinstance(value, FunctionType):
+            self._function(value)
+        elif isinstance(value, ModuleType):
+            if _is_searched(value.__name__):
+                self._attributes(path, vars(value), sorted(vars(value).keys() & self._names))
+        elif isinstance(value, type):
+            self._class(cast("type[Any]", value))
+        elif isinstance(value, torch.nn.Module):
+            for inner, module in self._modules(path, value):
+                for table in (module._parameters, module._buffers, module._modules):
+                    self._attributes(inner, table, list(table))
+                    self._sized.append(table)
+        elif (function := _wrapped(value)) is not None:
+            self._value(path, function)
+            self._value(path, getattr(value, "__self__", None))
+        elif isinstance(getattr(value, "__dict__", None), dict) and (
+            isinstance(value, SimpleNamespace) or _is_searched(type(value).__module__)
+        ):
+            self._object(path, value)
+
+    def _container(self, path: str, value: dict[Any, Any] | list[Any] | set[Any] | tuple[Any, ...]) -> None:
+        items = [*value.items()] if isinstance(value, dict) else [] if isinstance(value, set) else [*enumerate(value)]
+        inner = {f"{path}[{key!r}]": (key, each) for key, each in items}
+        if any(name.startswith(f"{path}[") and not name.startswith((*inner,)) for name in self._assigned):
+            self._growing.add(path)  # with other entries in other calls
+        if path in self._growing:
+            return
+        if isinstance(value, set):
+            self._found[f"the elements of {path}"] = Read(value, None, frozenset(value))
+            return
+        for name, (key, each) in inner.items():
+            if isinstance(value, tuple):
+                self._value(name, each)
+            else:
+                self._add(name, value, key, each)
+        if not isinstance(value, tuple):
+            self._sized.append(value)
+
+    def _modules(self, root: str, model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+        """Add the attributes of ``model`` and of the modules below it."""
+        found = [(f"{root}.{path}" if root and path else root or path, module) for path, module in modules_of(model)]
+        self._seen.update((id(module), module) for _, module in found)
+        for path, module in found:
+            self._object(path, module)
+        return found
+
+    def _object(self, path: str, value: Any) -> None:
+        self._class(cast("type[Any]", type(value)))
+        left_out = _MODULE if isinstance(value, torch.nn.Module) else frozenset[str]()
+        self._attributes(path, vars(value), [name for name in vars(value) if name not in left_out and self.is_read(name)])
+        self._sized.append(vars(value))
+
+    def _class(self, cls: type) -> None:
+        """Add the class attributes that may be read, and search methods."""
+        for base in cls.__mro__:
+            if base in (object, torch.nn.Module) or id(base) in self._seen:
+                continue
+            self._seen[id(base)] = base
+            special = {name for name in vars(base) if name.startswith("__") and name.endswith("__")} - _UNCALLED
+            functions = [name for name in vars(base) if name in self._names or (name in special and callable(vars(base)[name]))]
+            if _is_searched(base.__module__):
+                self._attributes(base.__name__, vars(base), functions)
+            elif issubclass(base, torch.nn.Module):
+                for name in functions:
+                    if isinstance(function := _wrapped(vars(base)[name]) or vars(base)[name], FunctionType):
+                        self._function(function)
+
+    def _attributes(self, path: str, attributes: Mapping[str, Any], names: Iterable[str]) -> None:
+        for name in names:
+            self._add(f"{path}.{name}" if path else name, attributes, name, attributes[name])
+
+    def _function(self, function: FunctionType) -> None:
+        """Add the names, globals and closure variables of ``function``."""
+        names = set[str]()
+        for code in _codes(function.__code__):
+            names.update(code.co_names)
+            self._names.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
+        if not _is_searched(function.__globals__.get("__name__", "")):
+            return
+        self._any_name |= not names.isdisjoint(_ANY_NAME)
+        for name in sorted(names & function.__globals__.keys()):
+            value = function.__globals__[name]
+            if isinstance(value, ModuleType):
+                self._value(name, value)
+            else:
+                self._add(name, function.__globals__, name, value)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if cell != CellType():
+                self._add(name, cell, None, cell.cell_contents)
+        for value in (function.__defaults__, function.__kwdefaults__):
+            self._value(f"the defaults of {function.__qualname__}", value)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _is_searched(module: str) -> bool:
+    return module.partition(".")[0] not in _LIBRARIES
+
+
+def _wrapped(value: Any) -> Any:
+    """The function that a method, property or partial application calls, or None."""
+    if isinstance(value, (MethodType, staticmethod, classmethod)):
+        return cast("Any", value).__func__
+    if isinstance(value, property):
+        return value.fget
+    if isinstance(value, (functools.partial, functools.cached_property)):
+        return cast("Any", value).func
+    return cast("Any", value).__wrapped__ if isinstance(value, functools._lru_cache_wrapper) else None
