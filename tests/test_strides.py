@@ -189,6 +189,7 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.not_proved  # places in a grid that is a product of free sizes
 @pytest.mark.share(10)
 @pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
 @pytest.mark.parametrize("made", MADE)

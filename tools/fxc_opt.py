@@ -55,6 +55,10 @@ def _complete_passes(context: click.Context, parameter: click.Parameter, incompl
     return [before + name for name in (*PassRegistry().names(), *NAMED) if name.startswith(last)]
 
 
+def _joined(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> str:
+    return ",".join(texts)
+
+
 _INPUT = partial(click.option, cls=GroupedOption, group="Input and output")
 _PASSES = partial(click.option, cls=GroupedOption, group="Passes")
 _CHECKS = partial(click.option, cls=GroupedOption, group="Checking")
@@ -89,7 +93,7 @@ Examples:
 @_INPUT("--print-debuginfo", is_flag=True, help="Print locations: FX node names, module paths, source lines.")
 @_INPUT("--print-op-generic", is_flag=True, help="Print every op in MLIR's generic form.")
 @_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept operations of unregistered dialects, in generic form.")
-@_PASSES("-p", "--pass-pipeline", "pipeline", multiple=True, metavar="PIPELINE", callback=lambda *given: ",".join(given[-1]),
+@_PASSES("-p", "--pass-pipeline", "pipeline", multiple=True, metavar="PIPELINE", callback=_joined,
          shell_complete=_complete_passes,
          help="Passes to run, in order: names, nested in op names, with options. May be repeated.")
 @_PASSES("--target", metavar="NAME", help=f"Machine to generate kernels for: {target_names()}.")
