@@ -2,9 +2,8 @@
 
 Assumes  the functions of the subgraphs have one block of ``torch`` operations without mutation and calls, ending in
          ``func.return``; one to be differentiated again has been through ``specialize-autograd-zero``.
-Ensures  every subgraph has a ``gradient``: df takes the gradients of the outputs that need one and values saved by f,
-         and returns the gradients of the inputs that need one and are reached. f has extra outputs for saved values.
-         A saved value without a derivative is ``fx.frozen`` in df; operations of f without one have ``requires_grad``.
+Ensures  df, the ``gradient``, takes gradients of outputs and values that f saves (``fx.frozen`` without a derivative), and
+         returns those of the inputs that need one; what has no derivative in f is marked by ``requires_grad``.
          ``mode=forward`` makes ``@f_jvp`` and sets ``autodiff.jvp``; ``twice=true`` marks df ``autodiff.twice``.
 Leaves   the order of f's outputs and all of f's inputs. Gradients that may be undefined are not summed:
          ``autodiff.add`` and ``autodiff.grad_of`` mark them for ``lower-grad-of`` and ``specialize-autograd-zero``.
