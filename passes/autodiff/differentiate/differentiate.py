@@ -2,7 +2,7 @@
 
 Assumes  the functions of the subgraphs have one block of ``torch`` operations without mutation and calls, ending in
          ``func.return``; one to be differentiated again has been through ``specialize-autograd-zero``.
-Ensures  df, the ``gradient``, takes gradients of outputs and values that f saves (``fx.frozen`` without a derivative), and
+Ensures  df, the ``gradient``, takes gradients of outputs and values that f saves, ``fx.frozen`` without derivative, and
          returns those of the inputs that need one; what has no derivative in f is marked by ``requires_grad``.
          ``mode=forward`` makes ``@f_jvp`` and sets ``autodiff.jvp``; ``twice=true`` marks df ``autodiff.twice``.
 Leaves   the order of f's outputs and all of f's inputs. Gradients that may be undefined are not summed:
