@@ -45,6 +45,7 @@ FUNCTIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_numbers_are_rounded_as_in_eager(name: str, dtype: str) -> None:

@@ -73,6 +73,7 @@ def memory(tensors: Sequence[Tensor]) -> list[int]:
     return [tensor.untyped_storage().data_ptr() for tensor in tensors]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", COPIES)
 def test_copies(name: str, route: str) -> None:
@@ -81,6 +82,7 @@ def test_copies(name: str, route: str) -> None:
     check(COPIES[name], ROUTES[route](COPIES[name], x), x)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_what_is_computed_of_weights(name: str, route: str) -> None:

@@ -25,6 +25,7 @@ TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("name", TRANSFORMS)

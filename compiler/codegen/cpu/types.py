@@ -67,7 +67,6 @@ class Value:
 
 
 I1, I8, I16, I32, I64, PTR = (Type(name) for name in ("i1", "i8", "i16", "i32", "i64", "ptr"))
-FLOAT, DOUBLE = Type("float"), Type("double")
 
 
 def element_text(type: Attribute) -> str:
