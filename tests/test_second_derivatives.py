@@ -228,7 +228,7 @@ def test_what_has_no_second_derivative_has_first_ones_that_can_be_used() -> None
 
 
 class Square(torch.autograd.Function):
-    """The square, with a derivative of its own."""
+    """The square, with a backward that the class states."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

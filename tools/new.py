@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import click
 from xdsl.dialects import get_all_dialects
@@ -103,22 +104,22 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
     try:
         expression = ast.parse(formula, mode="eval")
         schema = table()[name][1] if name in table() else schema
-        arguments = parse_schema(schema).arguments
+        parsed = parse_schema(schema)
     except (SyntaxError, ValueError) as error:
         raise click.ClickException(f"{name}: {error}") from error
-    if any(argument.type != "Tensor" for argument in arguments):
+    if any(argument.type != "Tensor" for argument in parsed.arguments):
         raise click.ClickException(f"{name}{schema} takes something else than tensors: write its record by hand")
-    tensors = [argument.name for argument in arguments]
+    tensors = [argument.name for argument in parsed.arguments]
     parameters = [_SPELLINGS.get(tensor, tensor) for tensor in tensors]
     if name.startswith(("aten.", "prims.")) and name not in table():
         raise click.ClickException(f"PyTorch has no operator {name}")
-    if [result.type for result in parse_schema(schema).returns] != ["Tensor"]:
+    if [result.type for result in parsed.returns] != ["Tensor"]:
         raise click.ClickException(f"{name}{schema} does not return one tensor: write its record by hand")
-    known = {*parameters, *vars(importlib.import_module(f"fxc.passes.operators.{folder}"))} - {"__builtins__"}
-    read = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
-    if read - known:
-        raise click.ClickException(f"the formula reads {', '.join(sorted(read - known))}; it may read {', '.join(parameters)}")
-    _try(formula, folder, parameters)
+    names = vars(importlib.import_module(f"fxc.passes.operators.{folder}"))
+    unknown = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)} - {*parameters, *names}
+    if unknown:
+        raise click.ClickException(f"the formula reads {', '.join(sorted(unknown))}; it may read {', '.join(parameters)}")
+    _check_formula(formula, names, parameters)
     function = "_".join(name.split(".")).removesuffix("_default")
     family = root / "passes" / "operators" / f"{folder}.py"
     values = {
@@ -138,12 +139,12 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
     _edit(root, family, text[: found.start()] + rule + found[0] + entry + text[found.end() :])
 
 
-def _try(formula: str, folder: str, parameters: Iterable[str]) -> None:
+def _check_formula(formula: str, names: Mapping[str, Any], parameters: Iterable[str]) -> None:
     """Compute ``formula`` of float32 elements, as a kernel does. An error where that fails."""
     body = Block()
     elements = {name: constant(body, 0.5, "float32") for name in parameters}
     try:
-        made = eval(formula, {**vars(importlib.import_module(f"fxc.passes.operators.{folder}")), **elements})
+        made = eval(formula, {**names, **elements})
         if not isinstance(made, Scalar):
             raise TypeError(f"it gives {made!r}, no element")
     except Exception as error:

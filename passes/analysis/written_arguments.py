@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
@@ -69,14 +69,18 @@ def _counts(op: Operation) -> bool:
     return isinstance(op, TorchOp) and counts_in_storage(op)
 
 
+def bases_of(*values: SSAValue) -> Iterator[SSAValue]:
+    """``values``, and those that they may be views of."""
+    pending, seen = [*values], set[SSAValue]()
+    while pending:
+        if (value := pending.pop()) in seen:
+            continue
+        seen.add(value)
+        yield value
+        if isinstance(op := value.owner, Operation):
+            pending += [source for index, source in aliases(op) if op.results[index] is value]
+
+
 def is_view_of(value: SSAValue, bases: Container[SSAValue]) -> bool:
     """Whether ``value`` may be one of ``bases`` or a view of one."""
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        if current in bases:
-            return True
-        if current not in seen and isinstance(current.owner, Operation):
-            pending += [source for index, source in aliases(current.owner) if current.owner.results[index] is current]
-        seen.add(current)
-    return False
+    return any(base in bases for base in bases_of(value))

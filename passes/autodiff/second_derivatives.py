@@ -19,9 +19,6 @@ from fxc.passes.autodiff.activity import TWICE
 from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.unpacking import unpack_tuples
 
-_CUSTOM = "torch.higher_order.autograd_function_apply"
-"""A ``torch.autograd.Function``: one region is its backward in derivatives of each order. In f it may be lowered to kernels."""
-
 
 def second_derivative_obstacle(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> Operation | None:
     """The op that prevents autograd from computing second derivatives through ``df``; None where there is no obstacle.
@@ -140,7 +137,7 @@ def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue
     needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
     if not any(needs) or not cotangents:
         return True
-    if op.name == _CUSTOM:
+    if operator_of(op).states_backward:  # in f the region may be lowered to kernels
         reached.update(op.results[i] for i in cotangents)
         return True
     try:

@@ -37,14 +37,14 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from fxc.dialects.attributes.discardable import ONCE
-from fxc.dialects.base.effects import aliases
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
+from fxc.passes.analysis.written_arguments import bases_of
 from fxc.passes.rewriting.functions import fresh_symbol
 from fxc.passes.rewriting.outlining import given_to, outlined, outputs, put_call
 
@@ -69,11 +69,7 @@ def _not_returned(entry: FuncOp, unchanging: Sequence[Operation]) -> list[Operat
     """``unchanging`` without the ops whose memory ``entry`` may return, and without those that read their results."""
     terminator = entry.body.block.last_op
     assert terminator is not None
-    returned, pending = set[SSAValue](), list(terminator.operands)
-    while pending:
-        if (value := pending.pop()) not in returned and isinstance(op := value.owner, Operation):
-            returned.add(value)
-            pending += [source for index, source in aliases(op) if op.results[index] is value]
+    returned = {value for value in bases_of(*terminator.operands) if isinstance(value.owner, Operation)}
     left = list[Operation]()
     for op in unchanging:
         if returned.isdisjoint((*op.operands, *op.results)):

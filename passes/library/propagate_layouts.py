@@ -67,9 +67,9 @@ class PropagateLayoutsPass(ModulePass):
             before = _copies(function.body.block)
             if not before:
                 continue
-            trial = function.clone()
-            _Propagation(ctx, trial).run()
-            after = _copies(trial.body.block)
+            changed = function.clone()
+            _Propagation(ctx, changed).run()
+            after = _copies(changed.body.block)
             if after <= before:
                 _Propagation(ctx, function).run()
                 count("layout copies removed", before - after)

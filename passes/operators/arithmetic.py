@@ -262,7 +262,7 @@ def _number_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
 
 
 def _whole_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
-    """The dtype of the result, for operators on bits of floats: half precision is not computed in its own."""
+    """The dtype of the result, for operators on bits of floats; kernels compute half precision in float32, which has others."""
     dtype = result_dtype(op)
     if dtype in HALVES:
         raise Uncovered("bits of half precision")

@@ -42,7 +42,7 @@ class Pointwise:
     ``formula`` takes the operator's arguments by name, in schema order: tensors as scalars in the dtype of ``computation``,
     other arguments as Python values. ``computation`` returns the dtype for an op; None means that each tensor retains its
     dtype. ``elsewhere``: the formula for devices other than CPUs, if PyTorch's loops there select another sign of zero.
-    ``unrounded``: the argument whose number, or 0-d tensor, PyTorch's CPU loops do not round to half precision; others they do.
+    ``unrounded``: the operand whose number or 0-d tensor PyTorch's CPU loops do not round to half precision, unlike others.
     """
 
     formula: Formula
@@ -57,7 +57,7 @@ class Pointwise:
         """The element of the result. ``elements``: one for each of ``reads``. Uncovered if the arguments are not supported."""
         arguments = python_arguments(op)
         dtype = None if self.computation is None else self.computation(op, arguments)
-        scalars, half = dict(zip(tensors(op), elements, strict=True)), self._half(op, dtype)
+        scalars, half = dict(zip(tensors(op), elements, strict=True)), _rounding(op, dtype)
         values = dict[str, Any]()
         for name, argument in arguments.items():
             scalar = scalars.get(argument) if isa(argument, SSAValue) else None
@@ -78,12 +78,6 @@ class Pointwise:
             raise
         except Exception as error:
             raise OpPassFailedException(f"the formula of {op.operator} fails: {type(error).__name__}: {error}", op) from error
-
-    def _half(self, op: TorchOp, dtype: str | None) -> str:
-        """The half precision to which PyTorch rounds other operands of a computation in ``dtype``; empty if it does not."""
-        if dtype is None or dtype not in HALVES or not (_is_on_cpu(op) or result_dtype(op) == "bool"):
-            return ""
-        return dtype
 
 
 @dataclass(frozen=True)
@@ -119,6 +113,16 @@ class Constant:
 def _is_on_cpu(op: TorchOp) -> bool:
     type = op.results[0].type
     return is_tensor(type) and device(type) == "cpu"
+
+
+def _rounding(op: TorchOp, dtype: str | None) -> str:
+    """The half precision to which PyTorch rounds operands that are not in ``dtype``; empty if it does not.
+
+    Kernels for other devices than CPUs round those of comparisons only.
+    """
+    if dtype is None or dtype not in HALVES or not (_is_on_cpu(op) or result_dtype(op) == "bool"):
+        return ""
+    return dtype
 
 
 def _is_number(argument: object) -> TypeGuard[bool | int | float | Polynomial]:

@@ -15,6 +15,7 @@ from fxc.passes.operators import (
     arithmetic,
     assembling,
     bessel,
+    derivatives,
     extremes,
     functions,
     incomplete_gamma,
@@ -53,6 +54,7 @@ FAMILIES = (
     norms,
     extremes,
     pooling,
+    derivatives,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
