@@ -22,7 +22,7 @@ from fxc.driver.gc_pause import collections_paused
 from fxc.driver.named_pipeline import Flow
 from fxc.driver.timing import Timer
 from fxc.errors import InputError, PipelineError, nearest
-from fxc.execution_plan import ExecutionPlan
+from fxc.execution_plan import ExecutionPlan, Source
 from fxc.export import graph_module
 from fxc.export.plan_time_values import own_weights
 from fxc.export.shared_state import (
@@ -156,7 +156,9 @@ class _PlanMaker:
             options = with_machine(self.options, flow, program)
             passes = Passes(pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs, options, timer)
             written, at_start = written_state(program) if options.freeze else None, placed_state(program)
+            captured = replace(program.copy(), state={})
             plan = _plan_of(program, passes, signature, training, written)
+        plan.source = Source(_title(self.model), captured, passes)
         if training:
             refuse_written_leaves(program)
         if options.move_inputs and plan.host is None:
@@ -178,6 +180,11 @@ def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str
     refuse_shared_inputs(program, signature.leaves(args, kwargs))
     refuse_later_starts(program, signature.leaves(args, kwargs))
     return signature
+
+
+def _title(model: Any) -> str:
+    """The name of a function, or of the class of a module."""
+    return getattr(model, "__name__", type(model).__name__)
 
 
 def _modes(model: Any) -> dict[str, bool]:

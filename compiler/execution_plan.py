@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from fxc.artifact import plan_file
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.timing import Timer
 from fxc.options import Options
+from fxc.runtime import autocast
 from fxc.runtime.entry import entry
 from fxc.runtime.first_call import FirstCall
 from fxc.runtime.host_program import HostProgram, KernelCode
@@ -26,14 +27,26 @@ from fxc.runtime.subgraph import HostSubgraph
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
+    from fxc.compilation.passes import Passes
     from fxc.program.program import Program
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a plan was compiled from: the name of the model, the captured program without weights, and the passes."""
+
+    title: str
+    captured: Program
+    passes: Passes
 
 
 class ExecutionPlan(Plan):
     """A plan (``plan(*args)``, ``code``, ``module``, ``stats``) and its IR after the pipeline, ``ir``.
 
-    The IR of a plan from a trusted file is read on first access.
+    The IR of a plan from a trusted file is read on first access. ``source``: None for a plan that was read from a file.
     """
+
+    source: Source | None = None
 
     def __init__(
         self,
@@ -138,6 +151,23 @@ class ExecutionPlan(Plan):
         code = None if self.host is None else kernel_code(self.ir)
         kernels = {} if code is None else {"": code}
         plan_file.write(Path(path), plan_file.Contents(self.ir, self.signature, self.training, kernels))
+
+    def report(self, path: str | Path) -> None:
+        """Write one HTML page about the compilation, for any browser, without network: the passes with what each changed,
+        the kernels beside the lines of the model, calls of ATen, memory, and the graph.
+
+        The passes run once more to record them, so their times are those of this run. PipelineError for a plan that was read
+        from a file, InputError where ``path`` cannot be written.
+        """
+        if self.source is None:
+            return super().report(path)
+        from fxc.report.page import write_page
+        from fxc.report.recording import record
+
+        with autocast.off():
+            recording = record(self.source.captured, self.source.passes)
+        times = {name: self.times[name] for name in ("capture", "export") if name in self.times}
+        write_page(path, self.source.title, recording, times)
 
     @classmethod
     def load(cls, path: str | Path, *, trust_kernels: bool = False) -> ExecutionPlan:

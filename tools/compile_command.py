@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,16 +44,21 @@ class _TargetOption(click.Option):
         return super().get_help_record(ctx)
 
 
+def pipeline_options(function: Any) -> Any:
+    """The options of both commands that run the passes of a compilation."""
+    passes = click.option(
+        "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
+    )
+    return passes(click.option("--target", cls=_TargetOption, metavar="NAME")(function))
+
+
 @click.command("compile", help=HELP)
 @capture_options
 @click.option(
     "-o", "output", metavar="DIR", type=click.Path(file_okay=False), help="Write the compiled program to this folder."
 )
 @click.option("--emit", "emitted", type=click.Choice(list(EMITTERS)), help="Print the result in this format.")
-@click.option(
-    "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
-)
-@click.option("--target", cls=_TargetOption, metavar="NAME")
+@pipeline_options
 @click.option("--check-numerics", is_flag=True, help="Run the program before and after every pass and compare the numbers.")
 @click.option("--remarks", is_flag=True, help="Print which operations were not fused or compiled, why, and their source lines.")
 def compile_command(

@@ -102,15 +102,7 @@ class Request:
 
 def compile_program(request: Request, folder: Path | None) -> Program:
     """The program after the last stage; writes every stage to ``folder`` if there is one."""
-    options = Options.from_env()
-    options = replace(
-        options,
-        pipeline=request.pipeline or options.pipeline,
-        target=request.target or options.target,
-        check_numerics=request.check_numerics or options.check_numerics,
-    )
-    flow = TRAINING if request.train else INFERENCE
-    _refuse_wrong_names(options, flow)  # before the capture, which takes time
+    flow, options = checked_options(request)
     program, args = capture_source(request.source, request.route, request.dynamic_shapes, request.train)
     options = with_machine(options, flow, program)
     program.group_limit = options.group_limit
@@ -131,11 +123,20 @@ def compile_program(request: Request, folder: Path | None) -> Program:
     return program
 
 
-def _refuse_wrong_names(options: Options, flow: Flow) -> None:
-    """PipelineError for an unknown pass, pass option or machine."""
+def checked_options(request: Request) -> tuple[Flow, Options]:
+    """The flow and the options of a request. PipelineError for an unknown pass, pass option or machine."""
+    options = Options.from_env()
+    options = replace(
+        options,
+        pipeline=request.pipeline or options.pipeline,
+        target=request.target or options.target,
+        check_numerics=request.check_numerics or options.check_numerics,
+    )
+    flow = TRAINING if request.train else INFERENCE
     parse_pipeline(pipeline_for(flow, options))
     if options.target not in (None, AUTO):
         target_named(options.target)
+    return flow, options
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 
+from fxc.report.graph_view import Cluster, Node, View, view_of
 from fxc.tools.emitters import EmitOptions
-from fxc.tools.graph_view import Cluster, Node, View, view_of
 
 STYLES = {
     "input": 'shape=ellipse, style=filled, fillcolor="#dbeafe"',

@@ -21,7 +21,7 @@ EMITTERS: Mapping[str, str] = MappingProxyType(
         "triton": "fxc.tools.emit_triton:emit_triton",
         "llvm": "fxc.tools.emit_llvm:emit_llvm",
         "dot": "fxc.tools.emit_dot:emit_dot",
-        "svg": "fxc.tools.emit_svg:emit_svg",
+        "svg": "fxc.report.svg:emit_svg",
     }
 )
 """Name -> ``module:function``. A new emitter is a new line."""

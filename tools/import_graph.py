@@ -13,8 +13,8 @@ from pathlib import Path
 
 import networkx as nx
 
-from fxc.tools.emit_svg import render
-from fxc.tools.graph_view import Cluster, Edge, Node, View
+from fxc.report.graph_view import Cluster, Edge, Node, View
+from fxc.report.svg import render
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,6 +51,7 @@ LAYERS = {
     "compiler/measure": "torch xdsl",
     "compiler/artifact": "torch xdsl",
     "compiler/compilation": "torch xdsl",
+    "compiler/report": "torch xdsl networkx jinja2 pygments",
     "compiler": "torch xdsl",
     "tools": "torch xdsl click networkx rich safetensors",
 }

@@ -19,7 +19,8 @@ from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.text.syntax import type_text
 from fxc.driver.runner import read_module
 from fxc.program.context import new_context
-from fxc.tools.graph_view import DECLARATIONS
+from fxc.report.graph_view import DECLARATIONS
+from fxc.report.units import bytes_text
 
 
 def report(text: str, name: str) -> str:
@@ -38,7 +39,7 @@ def _report(module: ModuleOp) -> Iterator[str]:
         types = [type for found, type in state.values() if found == kind]
         if types:
             elements, size = sum(map(_elements, types)), sum(map(_bytes, types))
-            yield f"{kind}s: {len(types)} tensors, {elements:,} elements, {_size(size)}"
+            yield f"{kind}s: {len(types)} tensors, {elements:,} elements, {bytes_text(size)}"
     yield from _symbols(module)
     random = sum(is_random(op) for op in inside)
     mutating = sum(writes(op) != [] for op in inside if not op.regions and not op.has_trait(IsTerminator))
@@ -100,10 +101,3 @@ def _bytes(type: Attribute) -> int:
     part = cast("ComplexType[Any]", element).element_type if isinstance(element, ComplexType) else element
     width: int = getattr(part, "compile_time_size", 0) * (1 if part is element else 2)
     return (1 if element == i1 else width) * _elements(cast(Attribute, type))
-
-
-def _size(count: int) -> str:
-    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} bytes"

@@ -1,23 +1,55 @@
-"""``fxc report``: summarize an IR file. Reads the text only, without weights or PyTorch."""
+"""``fxc report``: summarize an IR file, or write a page about a compilation."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from fxc.tools.command_line import write_output
+from fxc.tools.capture_commands import SOURCE_HELP, capture_options
+from fxc.tools.command_line import say, write_output
+from fxc.tools.compile_command import pipeline_options
 from fxc.tools.ir_files import read_text
 
+HELP = f"""Summarize an IR file, or write an HTML page about the compilation of a model.
 
-@click.command("report")
-@click.argument("file", type=click.Path(allow_dash=True))
-def report_command(file: str) -> None:
-    """Summarize an IR file: functions, inputs and results, parameters, symbols, ops by kind.
+\b
+Without --html, SOURCE is an IR file: prints its functions, inputs and results, parameters, symbols, and ops by kind. Reads
+the text only.
+With --html, SOURCE is an IR file or as below: compiles it, and writes one page that works offline: the passes with what each
+changed, the kernels beside the lines of the model, calls of ATen and why, memory, and the graph.
+{SOURCE_HELP}
+\b
+Examples:
+  fxc report mlp.mlir
+  fxc-opt mlp.mlir -p simplify | fxc report -
+  fxc report examples/models/gpt2.py:small --html report.html
+  fxc report mlp.mlir --html report.html --target=cuda:sm_90
+"""
 
-    \b
-    Examples:
-      fxc report mlp.mlir
-      fxc-opt mlp.mlir -p simplify | fxc report -
-    """
-    from fxc.tools.report import report
 
-    write_output(None, report(read_text(file), "<stdin>" if file == "-" else file))
+@click.command("report", help=HELP)
+@capture_options
+@click.option("--html", "page", metavar="FILE", type=click.Path(dir_okay=False), help="Compile, and write a page to this file.")
+@pipeline_options
+def report_command(
+    source: str,
+    route: str,
+    dynamic_shapes: tuple[str, ...],
+    train: bool,
+    page: str | None,
+    pipeline: str | None,
+    target: str | None,
+) -> None:
+    if page is None:
+        if dynamic_shapes or train or pipeline or target:
+            raise click.UsageError("options of a compilation need --html FILE")
+        from fxc.tools.report import report
+
+        write_output(None, report(read_text(source), "<stdin>" if source == "-" else source))
+        return
+    from fxc.tools.compile_program import Request
+    from fxc.tools.report_page import report_page
+
+    report_page(Request(source, route, dynamic_shapes, train, pipeline, target), Path(page))
+    say(f"wrote {page}")

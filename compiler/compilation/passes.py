@@ -46,12 +46,12 @@ class Passes:
         """Run over ``program`` in place. The program may come from a user, so declared types are checked."""
         self._run(self.steps, program, check_types=lays_out_memory(self.steps))
 
-    def compile(self, program: Program, finish: Callable[[Program], T]) -> T:
+    def compile(self, program: Program, finish: Callable[[Program], T], *watchers: Instrumentation) -> T:
         """Run over the captured ``program`` in place, and return the result of ``finish`` on it."""
         rest = steps_from(FIRST, self.steps)
 
         def start(program: Program, checkpoint: Checkpoint) -> None:
-            self._run(self.steps, program, checkpoint)
+            self._run(self.steps, program, checkpoint, *watchers)
 
         def resume(program: Program) -> None:
             self._run(rest, program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from fxc.runtime.cache import CacheStats, PlanCache
@@ -50,6 +51,10 @@ class Compiled:
     def stats(self) -> CacheStats:
         """Hits, misses and evictions of the plans."""
         return CacheStats(self.plan.hits, self.plan.misses, 0, 1) if self.cache is None else self.cache.stats
+
+    def report(self, path: str | Path) -> None:
+        """Write one HTML page about the compilation of ``plan``: see ``fxc.ExecutionPlan.report``."""
+        self.plan.report(path)
 
     def __repr__(self) -> str:
         return repr(self.plan).replace(type(self.plan).__name__ + ":", "fxc.Compiled of")

@@ -8,6 +8,7 @@ from copy import copy, deepcopy
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, partial
 from operator import getitem
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -264,6 +265,11 @@ class Plan:
             misses=self.misses,
             **inside,
         )
+
+    def report(self, path: str | Path) -> None:
+        """Write a page about the compilation. PipelineError for a plan without the captured program."""
+        hint = "compile the model in this process, or run `fxc report model.py --html report.html`"
+        raise PipelineError("this plan has no captured program to report on", hint=hint)
 
     def __repr__(self) -> str:
         size = f"{len(self.graph.nodes)} nodes" if self.host is None else f"{self.host.facts.launches} kernels"

@@ -22,7 +22,7 @@ DECLARATIONS = frozenset({"fx.module", "fx.tensor", "torch.operator"})
 
 @dataclass(frozen=True)
 class Node:
-    """``kind``: ``input``, ``parameter``, ``op`` or ``output``. ``lines``: its text."""
+    """``kind``: ``input``, ``parameter``, ``op``, ``module`` or ``output``. ``lines``: its text."""
 
     id: str
     kind: str

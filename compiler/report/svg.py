@@ -8,17 +8,17 @@ from html import escape
 import networkx as nx
 from xdsl.dialects.builtin import ModuleOp
 
-from fxc.tools.emitters import EmitOptions
-from fxc.tools.graph_view import Node, View, view_of
+from fxc.report.graph_view import Node, View, view_of
 
-FILLS = {"input": "#dbeafe", "parameter": "#f3f4f6", "op": "#ffffff", "output": "#dcfce7"}
+FILLS = {"input": "#dbeafe", "parameter": "#f3f4f6", "op": "#ffffff", "output": "#dcfce7", "module": "#fef3c7"}
 CHARACTER, LINE, PADDING, GAP, LAYER = 6.7, 14, 8, 24, 46
 """Pixels: width of a character, height of a line, inside a box, between boxes, between layers."""
 SWEEPS = 4
 """The number of times that each layer is sorted by the positions of neighbours."""
 
 
-def emit_svg(module: ModuleOp, options: EmitOptions) -> str:
+def emit_svg(module: ModuleOp, options: object) -> str:
+    """``fxc-opt --emit=svg``: all of ``module``."""
     return render(view_of(module))
 
 
@@ -32,7 +32,7 @@ def render(view: View) -> str:
     head += f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="11">'
     arrow = '<marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     arrow += '<path d="M0 0L8 4L0 8z" fill="#6b7280"/></marker>'
-    back = f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
+    back = f'<rect class="back" width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
     return "\n".join([head, f"<defs>{arrow}</defs>", back, *shapes, "</svg>"]) + "\n"
 
 
@@ -101,7 +101,7 @@ def _node(node: Node, box: Box) -> str:
         for index, line in enumerate(node.lines)
     )
     rectangle = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius:.0f}" '
-    return f'<g>{rectangle}fill="{FILLS[node.kind]}" stroke="#9ca3af"/>{texts}</g>'
+    return f'<g class="{node.kind}">{rectangle}fill="{FILLS[node.kind]}" stroke="#9ca3af"/>{texts}</g>'
 
 
 def _edge(source: Box, target: Box, label: str, dashed: bool) -> str:
