@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from fxc.patterns.replace import replace_pattern
     from fxc.program.interpreter import Interpreter
     from fxc.program.program import Program
-    from fxc.runtime.compiled import Compiled
+    from fxc.runtime.cache import Compiled
     from fxc.runtime.memory_cache import release_memory
 
 _HOMES = {
-    "Compiled": "fxc.runtime.compiled",
+    "Compiled": "fxc.runtime.cache",
     "ExecutionPlan": "fxc.execution_plan",
     "Interpreter": "fxc.program.interpreter",
     "Options": "fxc.options",

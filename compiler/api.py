@@ -14,8 +14,7 @@ from xdsl.passes import ModulePass
 
 from fxc.artifact.cache import Ready
 from fxc.codegen.contract import machine_of, require_kernels, target_named
-from fxc.compilation.cached import CachedCompilation
-from fxc.compilation.later_derivatives import LaterDerivatives
+from fxc.compilation.cached import CachedCompilation, LaterDerivatives
 from fxc.compilation.passes import Passes
 from fxc.dialects.target import GpuAttr
 from fxc.driver.gc_pause import collections_paused
@@ -35,7 +34,7 @@ from fxc.export.shared_state import (
 from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.state_reads import StateReads
-from fxc.numerics.watch import watch_first_call
+from fxc.numerics.call_check import watch_first_call
 from fxc.options import AUTO, Options
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
 from fxc.program.program import Program
@@ -48,8 +47,7 @@ from fxc.program.program_signature import (
     with_writes,
 )
 from fxc.runtime import autocast
-from fxc.runtime.cache import PlanCache
-from fxc.runtime.compiled import Compiled
+from fxc.runtime.cache import Compiled, PlanCache
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.live_model import LiveModel
 from fxc.runtime.signature import Signature

@@ -187,7 +187,7 @@ class ExecutionPlan(Plan):
             with timer.scope("read"):
                 found = plan_file.read(Path(path), trust_kernels=trust_kernels)
             if isinstance(found, plan_file.Contents):
-                from fxc.compilation.later_derivatives import LaterDerivatives
+                from fxc.compilation.cached import LaterDerivatives
 
                 options = Options.from_env()
                 found.program.group_limit, found.program.later = options.group_limit, LaterDerivatives(options)

@@ -18,13 +18,11 @@ from torch.utils._pytree import tree_leaves
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.dialects.attributes.types import is_tensor, overlaps
+from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropouts, return_views_of_inputs
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
-from fxc.frontends.noop_dropout import remove_idle_dropouts
-from fxc.frontends.unread_numbers import drop_unread_numbers
-from fxc.frontends.written_views import return_views_of_inputs
 from fxc.semantics.windows import replace_windows
 from fxc.semantics.written_strides import in_all_functionalizations
 

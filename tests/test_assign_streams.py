@@ -28,8 +28,7 @@ from fxc.dialects.verify.verifier import verify
 from fxc.errors import PassError
 from fxc.export.host import host_program
 from fxc.options import Options
-from fxc.passes.plan.assign_streams.assign_streams import AssignStreamsPass
-from fxc.passes.plan.assign_streams.stream_choice import reduced
+from fxc.passes.plan.assign_streams import AssignStreamsPass, reduced
 from fxc.passes.plan.plan_memory import PlanMemoryPass
 from fxc.pipelines import INFERENCE, parse_pipeline
 from fxc.program.context import new_context

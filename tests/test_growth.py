@@ -11,7 +11,7 @@ import torch.nn.functional as F
 import fxc
 from fxc.dialects.fusion import GroupOp
 from fxc.passes.fusion.fuse.cost import MOST_OPERATIONS
-from fxc.passes.fusion.outline_repeated.pieces import MANY
+from fxc.passes.fusion.outline_repeated.outline_repeated import MANY
 from fxc.passes.operators.table import operator_of
 
 Tensor = torch.Tensor

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fxc.bridge.philox import philox, random_bits
+from fxc.bridge.random_numbers import philox, random_bits
 from fxc.interpret.tile_ops import BINARY, FUNCTIONS
 from tests.interpreted_kernels import NAMES, SOFTMAX, compute, made, run
 

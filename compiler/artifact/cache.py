@@ -130,7 +130,7 @@ def host_text(program: Program, host: HostProgram) -> HostText | None:
 
     None if it has no native kernels, or if it uses plan-time values, modules or functions of the process.
     """
-    from fxc.codegen.cpu.python_entry import ENTRY
+    from fxc.codegen.cpu.host_kernels import ENTRY
 
     target = target_of(program.module)
     text = None if host.code is None else program_text(host, program.state, host.code.names)

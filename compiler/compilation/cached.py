@@ -9,7 +9,10 @@ from typing import TypeVar
 from fxc.artifact import cache
 from fxc.codegen.contract import target_named
 from fxc.compilation.passes import Passes
+from fxc.dialects.target import target_of
+from fxc.export.graph_module import host_of
 from fxc.options import Options
+from fxc.pipelines import LATER_DERIVATIVE
 from fxc.program.program import Program
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
@@ -79,6 +82,25 @@ def text_of(options: Options) -> str:
     """The options that passes depend on beside the pipeline, with the target resolved to its description."""
     target = None if options.target is None else str(target_named(options.target))
     return str((target, [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in _UNREAD]))
+
+
+@dataclass(frozen=True)
+class LaterDerivatives:
+    """Compiles derivatives on first use, with ``options``."""
+
+    options: Options
+
+    def __call__(self, program: Program, *, kernels: bool) -> HostProgram | None:
+        """Compile ``program`` in place: a derivative with marked gradients.
+
+        Loads the result for an equal program from the cache if it is there. Returns the host program if the pipeline makes one.
+        """
+        pipeline = LATER_DERIVATIVE.text(kernels=kernels and target_of(program.module) is not None, freeze=False)
+        cached = CachedCompilation.of(program, Passes(pipeline, self.options), named=False)
+        return cached.compile(
+            lambda program, kernels: host_of(program, kernels.get("")),
+            lambda host: {} if host is None or host.code is None else {"": host.code},
+        )
 
 
 _UNREAD = (

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from fxc.bridge.tensors import symbolic_parts, type_of
 from fxc.dialects.attributes.types import is_tensor, overlaps, sizes, strides
 from fxc.dialects.torch_ops.effects import COPIES_AT_OFFSET, UNDECLARED_VIEWS
-from fxc.frontends.noop_dropout import dropped, is_idle
+from fxc.frontends.dynamo_graphs import dropped, is_idle
 from fxc.semantics.windows import counts_in_memory, makes_windows, may_write, name_of
 
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})

@@ -10,7 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
-from fxc.bridge.philox import random_bits
+from fxc.bridge.random_numbers import random_bits
 from fxc.bridge.values import torch_dtype
 from fxc.dialects.tile.blocks import MathOp, RandomOp
 from fxc.errors import NoRuleError

@@ -12,7 +12,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from fxc.bridge.philox import random_bits
+from fxc.bridge.random_numbers import random_bits
 from fxc.bridge.values import torch_dtype
 from fxc.dialects import tile
 from fxc.dialects.text.diagnostics import place_of

@@ -18,9 +18,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from fxc.codegen.contract import launch_runner, launch_writer
 from fxc.dialects import plan
 from fxc.dialects.entry import find_entry
+from fxc.dialects.target import target_of
 from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import NoRuleError, NumericsError
 from fxc.interpret.binding import Binding
@@ -29,6 +32,7 @@ from fxc.interpret.torch_level import ReferenceInterpreter, error_of, is_concret
 from fxc.numerics.differences import Difference, difference, excess_over
 from fxc.numerics.float64 import widened
 from fxc.numerics.reference_run import ReferenceResult, ReferenceRun
+from fxc.program.program import Look, Program
 
 TIMES_THE_ROUNDING = 4.0
 """The allowed distance from the float64 result, as a multiple of the interpreter's distance or the dtype's tolerance."""
@@ -259,3 +263,17 @@ def _view_of(value: Any) -> object:
     if not isinstance(value, torch.Tensor) or not value.numel():
         return id(value)
     return value.data_ptr(), value.dtype, value.shape, value.stride()
+
+
+def watch_first_call(captured: Program, program: Program, *, boxed: bool = False) -> Look:
+    """Return the comparison of the first call of ``program`` with ``captured``. ``boxed``: it takes its inputs in one list."""
+    target = target_of(program.module)
+    return CallCheck(
+        captured.module,
+        clone_module(program.module),
+        captured.state,
+        dict(program.state),
+        program.live,
+        lambda op: launch_runner(op, target) if isinstance(op, LaunchOp) else launch_writer(op, target),
+        boxed,
+    )

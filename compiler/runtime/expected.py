@@ -1,17 +1,38 @@
-"""Checks around kernels that take addresses: of results of PyTorch operators, and of the status that kernels return."""
+"""Checks around kernels that take addresses: of results of PyTorch operators, and of the status that kernels return.
+
+A check has no importable name; its origin is the call from which another process can make it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 
 from fxc.errors import BoundsError, InputError
 from fxc.runtime.guards import Names, all_of
 from fxc.runtime.native_kernel import TensorSpec, spec_tests
-from fxc.runtime.origins import made_by
+
+T = TypeVar("T")
+
+_ORIGINS = WeakKeyDictionary[Any, tuple[str, tuple[Any, ...]]]()
+
+
+def made_by(name: str, made: T, *args: Any) -> T:
+    """Register ``made`` as the result of ``name(*args)``, for ``origin``."""
+    _ORIGINS[made] = name, args
+    return made
+
+
+def origin(value: Any) -> tuple[str, tuple[Any, ...]] | None:
+    """Return the name of the function that made ``value``, and its arguments; None if unknown."""
+    try:
+        return _ORIGINS.get(value)
+    except TypeError:  # unhashable, or not weakly referenceable
+        return None
 
 
 def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import prod
 from types import MappingProxyType
 
+from xdsl.ir import SSAValue
+
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, strides
+from fxc.dialects.attributes.values import Tree, bool_attr, enum_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.matching import dtype, torch_op
 from fxc.passes.operators.bias import split_addmm
 from fxc.passes.operators.record import Factors, Operator, Parts, Role, When, each
-from fxc.passes.operators.row_products import split_row_product
-from fxc.passes.operators.stacked_products import split_stacked_product
+from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.insertion import insert_call
+from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, matrix_shape, static_sizes, transposed
 
 _OTHERS = (
     "mm.out mm.dtype mm.dtype_out bmm.out bmm.dtype bmm.dtype_out addmm.out addmm.dtype addmm.dtype_out "
@@ -19,6 +28,116 @@ _OTHERS = (
     "cudnn_convolution.default cudnn_convolution.out miopen_convolution.default miopen_convolution.out "
     "conv_transpose1d.default conv_transpose2d.input conv_transpose3d.input"
 )
+
+
+_MOST_ROW_MAJOR, _MOST_COLUMN_MAJOR = 1 << 14, 1 << 20
+"""The numbers of multiplications, by layout of the matrix, up to which a CPU kernel is faster than a library call.
+
+From the second number on, ``choose-products`` measures how to compute a product.
+"""
+_MOST_SHORT, _SHORT = 128, 16
+"""The maximum number of sums over fewer than ``_SHORT`` contiguous numbers: a short sum takes a kernel constant time."""
+
+
+def split_row_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """mm(x, t(w)) -> sum(x * [w], 2), mm(x, y) -> sum(t(x) * y, 0), if x is one row on the CPU, and sums are short and few"""
+    if not _is_one_row(op):
+        return []
+    row, matrix = op.operands
+    steps, (length, columns) = _steps(matrix), matrix_shape(matrix.type)
+    if steps[1] == 1 and length * columns <= _MOST_ROW_MAJOR:
+        return [_put_sums(op, [transposed(row, op), matrix], (length, columns), dim=0)]
+    if steps[0] == 1 and length * columns < _MOST_COLUMN_MAJOR and (length >= _SHORT or columns <= _MOST_SHORT):
+        rows = insert_call(ctx, "aten.unsqueeze.default", [_transposed(matrix, op), int_attr(0)], op)
+        return [_put_sums(op, [row, rows], (1, columns, length), dim=2)]
+    return []
+
+
+def _is_one_row(op: TorchOp) -> bool:
+    """Whether a kernel may compute ``op``, the product of one row with a matrix that has elements."""
+    (rows, _), (length, columns) = (matrix_shape(value.type) or (0, 0) for value in op.operands)
+    result = op.results[0].type
+    if rows != 1 or not length or not columns or not is_tensor(result):
+        return False
+    return dtype(result) in ("float32", "float64") and device(result) == "cpu" and strides(result) is None
+
+
+def _steps(matrix: SSAValue) -> tuple[int | str, ...]:
+    assert is_tensor(matrix.type)
+    return strides(matrix.type) or contiguous_strides(matrix_shape(matrix.type))
+
+
+def _transposed(matrix: SSAValue, before: TorchOp) -> SSAValue:
+    """A transposed view of ``matrix``, or the source of ``matrix`` if that is a transposed view."""
+    owner = matrix.owner
+    return owner.operands[0] if isinstance(owner, TorchOp) and is_transpose(owner) else transposed(matrix, before)
+
+
+def _put_sums(op: TorchOp, factors: list[Tree], shape: tuple[int, ...], *, dim: int) -> TorchOp:
+    """Replace ``op`` by the sums along ``dim`` of the products of ``factors``, a tensor of ``shape``."""
+    result = op.results[0]
+    products = insert("aten.mul.Tensor", factors, dense_like(result.type, shape), op)
+    sums = torch_op("aten.sum.dim_IntList").build_call(
+        [products, [int_attr(dim)], bool_attr(dim == 0)], {}, [result.type], location=op.location
+    )
+    put_in_place(op, [sums], [(result, sums.results[0])])
+    return sums
+
+
+def split_stacked_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """matmul(x, y) -> view(bmm(view(x), view(y))), if both are stacks of as many matrices
+
+    A stack whose matrices are not at a constant stride is copied. A ``bmm`` can write into a given buffer, and a copied operand
+    can be released before it.
+    """
+    if not _are_stacks(op):
+        return []
+    left, right = (_as_one_stack(ctx, value, op) for value in op.operands)
+    [result] = op.results
+    product = insert_call(ctx, "aten.bmm.default", [left, right], op)
+    shape = [int_attr(size) for size in static_sizes(result.type)]
+    view = torch_op("aten.view.default").build_call([product, shape], {}, [result.type], location=op.location)
+    put_in_place(op, [view], [(result, view.results[0])])
+    return [view]
+
+
+def _are_stacks(op: TorchOp) -> bool:
+    """Whether ``op`` multiplies two non-empty stacks of equal, several batch dimensions, and its result is dense."""
+    left, right = (static_sizes(value.type) for value in op.operands)
+    if not all(len(_stack_strides(value)) == len(static_sizes(value.type)) for value in op.operands):
+        return False
+    alike = len(left) == len(right) > 3 and left[:-2] == right[:-2] and 0 not in left and 0 not in right
+    result = op.results[0].type
+    return alike and is_tensor(result) and types.strides(result) is None and len(static_sizes(result)) == len(left)
+
+
+def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue:
+    """``value`` with a single batch dimension: a view, or a copy that retains the layout of each matrix."""
+    sizes, steps = static_sizes(value.type), _stack_strides(value)
+    turn = [int_attr(-1), int_attr(-2)]
+    is_turned = steps[-1] != 1 and steps[-2] == 1
+    if not _have_one_stride(sizes[:-2], steps[:-2]):
+        if is_turned:
+            value = insert_call(ctx, "aten.transpose.int", [value, *turn], before)
+        order = {"memory_format": enum_attr("contiguous_format")}
+        value = insert_call(ctx, "aten.clone.default", [value], before, order)
+        if is_turned:
+            value = insert_call(ctx, "aten.transpose.int", [value, *turn], before)
+    one = [int_attr(size) for size in (prod(sizes[:-2]), *sizes[-2:])]
+    return insert_call(ctx, "aten.view.default", [value, one], before)
+
+
+def _stack_strides(value: SSAValue) -> tuple[int, ...]:
+    """The static strides of a tensor of static sizes."""
+    assert is_tensor(value.type)
+    steps = types.strides(value.type) or types.contiguous_strides(static_sizes(value.type))
+    return tuple(step for step in steps if isinstance(step, int))
+
+
+def _have_one_stride(sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+    """Whether these dimensions have a constant stride, so that they can be merged into one."""
+    pairs = [(size, step) for size, step in zip(sizes, steps, strict=True) if size != 1]
+    return all(outer == size * step for (_, outer), (size, step) in pairwise(pairs))
 
 
 def _split_matmul(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:

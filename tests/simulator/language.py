@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fxc.bridge.philox import philox
+from fxc.bridge.random_numbers import philox
 from fxc.errors import BoundsError, KernelError
 from fxc.interpret.tile_ops import maximum, maximum_number, minimum, minimum_number
 from tests.simulator.blocks import (

@@ -31,36 +31,40 @@ After:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
+from fxc.dialects.attributes.discardable import ONCE
 from fxc.dialects.autodiff import GradOfOp
 from fxc.dialects.base.effects import is_pure, is_random, writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.target import is_deterministic, preset, target_of, toplevel
+from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import is_constant, is_scalar_constant
+from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.fusion.fuse.candidates import Groups, is_chunk, is_equal_call, is_pointwise
 from fxc.passes.fusion.fuse.chunk_motion import ChunkMotion
 from fxc.passes.fusion.fuse.cost import CostModel
 from fxc.passes.fusion.fuse.kernel_groups import Copies, Coverage, KernelGroups
-from fxc.passes.fusion.fuse.plan_time_calls import called_once
-from fxc.passes.fusion.fuse.remarks import explain
 from fxc.passes.fusion.fuse.size_queries import answer_queries, size_queries
 from fxc.passes.operators.bias import rejoin_addmm
+from fxc.passes.operators.record import Role
+from fxc.passes.operators.table import role_of
 from fxc.passes.rewriting.functions import copy_op, derivatives
 from fxc.passes.rewriting.outlining import outputs
-from fxc.passes.rewriting.remarks import wanted
+from fxc.passes.rewriting.remarks import remark, wanted
 
 
 @dataclass(frozen=True)
@@ -249,3 +253,71 @@ def _merge_equal(body: Block) -> None:
             if old in yielded:
                 yielded.add(new)
         Rewriter.erase_op(op)
+
+
+def called_once(around: Operation) -> set[str]:
+    """The names of functions that are only called by marked calls or by such functions; kernels are not worth it there."""
+    calls = defaultdict[str, list[CallOp]](list)
+    for op in around.walk():
+        if isinstance(op, CallOp):
+            calls[op.callee.root_reference.data].append(op)
+    found, before = set[str](), -1
+    while len(found) != before:
+        before = len(found)
+        found |= {
+            name for name, called in calls.items() if all(ONCE in call.attributes or _caller(call) in found for call in called)
+        }
+    return found
+
+
+def _caller(call: CallOp) -> str | None:
+    function = call.parent_op()
+    while function is not None and not isinstance(function, FuncOp):
+        function = function.parent_op()
+    return None if function is None else function.sym_name.data
+
+
+GRADIENT = "gradient: autograd does not differentiate ops in a group"
+OPERATOR = "operator: groups do not take it with these operands"
+LAST = "concatenation: it is the last of its group"
+EFFECTS = "effects: a group moves past no write, random operator or other side effect"
+
+
+def explain(groups: Groups, found: Sequence[Sequence[Operation]]) -> None:
+    """Write a remark on each rejected merge of ``groups``; ``found`` are the final groups."""
+    home = {op: number for number, members in enumerate(found) for op in members}
+    said = set[tuple[Operation, Operation]]()
+    for (i, j), rule in sorted(groups.refused.items()):
+        a, b = groups.ops[i], groups.ops[j]
+        place = home.get(b, b)
+        b = next((reader for reader in _readers(a) if home.get(reader, reader) == place), b)
+        if home.get(a, a) != place and (a, b) not in said:
+            said.add((a, b))
+            remark("fuse", rule, a, b)
+    for op in groups.ops:
+        if (rule := groups.exclusion(op)) is not None:
+            remark("fuse", rule, op)
+    for members in found:
+        for op in members:
+            for producer, rule in _excluded(groups, op, set(members)):
+                if (producer, op) not in said:
+                    remark("fuse", rule, producer, op)
+
+
+def _excluded(groups: Groups, op: Operation, members: set[Operation]) -> Iterator[tuple[Operation, str]]:
+    """The producers of operands of ``op`` that no group could contain, with the reason."""
+    for producer in dict.fromkeys(value.owner for value in op.operands):
+        if not isinstance(producer, TorchOp) or producer in members or is_constant(producer):
+            continue
+        if needs_gradient(producer):
+            yield producer, GRADIENT
+        elif producer not in groups.index and producer.parent is op.parent and groups.is_member(producer):
+            yield producer, EFFECTS
+        elif role_of(producer) is Role.CONCATENATION:
+            yield producer, LAST
+        elif producer not in groups.mergeable:
+            yield producer, OPERATOR
+
+
+def _readers(op: Operation) -> Iterator[Operation]:
+    return (use.operation for result in op.results for use in result.uses)
