@@ -80,7 +80,7 @@ def synthetic(size: int, runs: int) -> dict[str, float]:
     from fxc.driver.runner import run_pipeline
     from fxc.frontends.import_fx import import_fx
     from fxc.pipelines import parse_pipeline
-    from fxc.program.context import new_context
+    from fxc.program.program import new_context
 
     graph = transformer_graph(size)
     stages: dict[str, float] = {}
@@ -116,7 +116,7 @@ def kernel_stages(module: Any) -> dict[str, float]:
     from fxc.dialects.target import preset, set_target
     from fxc.driver.gc_pause import collections_paused
     from fxc.pipelines import parse_pipeline
-    from fxc.program.context import new_context
+    from fxc.program.program import new_context
 
     stages: dict[str, float] = {}
     set_target(module, preset("cuda:sm_80"))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from fxc.dialects.text.syntax import parse_module
 from fxc.passes.fusion.fuse.fuse import FusePass
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 FULL, ROW, COLUMN = "tensor<64x256xf32>", "tensor<64x1xf32>", "tensor<1x256xf32>"
 TURNED = "tensor<256x64xf32, #torch.meta<strides = [1, 256]>>"

@@ -240,7 +240,7 @@ def compiled(name: str, rows: int, width: int = WIDTH) -> Callable[..., Any]:
 
     from fxc.codegen.cpu.launch import compile_launch
     from fxc.dialects.tile import LaunchOp
-    from fxc.program.context import new_context
+    from fxc.program.program import new_context
 
     module = Parser(new_context(), launch_text(name, rows, width=width)).parse_module()
     launch = next(op for op in module.walk() if isinstance(op, LaunchOp))

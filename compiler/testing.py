@@ -13,7 +13,7 @@ from fxc.dialects.verify.verifier import verify
 from fxc.driver.runner import run_pipeline
 from fxc.measure.clock import times
 from fxc.pipelines import parse_pipeline
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 
 def parse(text: str, context: FxcContext | None = None) -> ModuleOp:

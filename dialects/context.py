@@ -38,7 +38,7 @@ class FxcContext(Context):
     def semantics(self) -> Semantics:
         if self._semantics is None:
             if self._load_semantics is None:
-                raise ValueError("this context was made without semantics; use fxc.program.context.new_context()")
+                raise ValueError("this context was made without semantics; use fxc.program.program.new_context()")
             self._semantics = self._load_semantics()
         return self._semantics
 

@@ -10,7 +10,7 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from fxc.interpret.torch_level import ReferenceInterpreter
-from fxc.numerics.float64 import Float64Interpreter, widened
+from fxc.numerics.reference_run import Float64Interpreter, widened
 from tests.kernel_engines import functions_of
 
 

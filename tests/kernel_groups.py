@@ -29,7 +29,7 @@ from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
 from fxc.passes.analysis.statistics import recording
 from fxc.passes.operators.table import OPERATORS
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from tests.opinfo_samples import sample_inputs
 
 COVERED = {

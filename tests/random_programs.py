@@ -24,7 +24,7 @@ from fxc.dialects.fx import (
 )
 from fxc.dialects.torch_ops import TorchOp, op_class
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from tests.random_modules import Sample
 
 Arguments: TypeAlias = tuple[list[values.Tree], dict[str, values.Tree]]

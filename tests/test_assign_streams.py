@@ -31,7 +31,7 @@ from fxc.options import Options
 from fxc.passes.plan.assign_streams import AssignStreamsPass, reduced
 from fxc.passes.plan.plan_memory import PlanMemoryPass
 from fxc.pipelines import INFERENCE, parse_pipeline
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.runtime.arena import Arenas
 from fxc.runtime.streams import Streams
 from fxc.testing import parse, run_pass

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 from fxc.dialects.attributes.values import float_attr
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.testing import run_pass
 
 Answer = Callable[[TorchOp, Sequence[Attribute]], Sequence[Attribute] | None]

@@ -26,8 +26,7 @@ from fxc.dialects.target import CpuAttr, presets
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import InputError, KernelError
-from fxc.program.context import new_context
-from fxc.program.program import Program
+from fxc.program.program import Program, new_context
 from fxc.runtime.cpu_features import features_named
 from fxc.runtime.native_kernel import NativeKernel
 from fxc.runtime.object_cache import ObjectCache, cache_key
@@ -361,7 +360,7 @@ import torch
 from xdsl.parser import Parser
 from fxc.codegen.cpu import machine_code
 from fxc.codegen.cpu.launch import compile_launch
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.dialects.tile import LaunchOp
 calls = []
 compile_now = machine_code.object_code

@@ -11,7 +11,7 @@ import torch
 
 import fxc
 from fxc.interpret.tile_level import run_kernel
-from fxc.runtime.large_memory import LARGE, in_large_pages
+from fxc.runtime.arena import LARGE, in_large_pages
 from fxc.runtime.memory_cache import CACHED_FROM
 from tests.tile_programs import NAMES, TARGETS, kernel_text, parse_kernel, run_native
 

@@ -11,8 +11,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.driver.declared_types import check_types
 from fxc.driver.runner import read_module
 from fxc.errors import VerifyError
-from fxc.program.context import new_context
-from fxc.program.program import Program
+from fxc.program.program import Program, new_context
 from fxc.tools import fxc_opt
 
 PIPELINE = "fuse,set-target,lower-kernels"

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.verify.verifier import verify
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.tools import new
 
 ROOT = Path(__file__).parent.parent

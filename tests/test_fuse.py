@@ -16,7 +16,7 @@ from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.verify.verifier import verify
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 CONTEXT = new_context()
 T = "tensor<4xf32>"

@@ -18,7 +18,7 @@ from xdsl.parser import Parser
 import fxc
 from fxc.bridge.nesting import nesting_attr, spec_of
 from fxc.errors import CaptureError, FxcError, InputError
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 HOST: dict[str, Any] = {"target": "host"}
 

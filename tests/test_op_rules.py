@@ -29,7 +29,7 @@ from fxc.dialects.verify.verifier import verify
 from fxc.driver.runner import run_pipeline
 from fxc.errors import PassError
 from fxc.pipelines import parse_pipeline
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.testing import parse
 
 ROOT = Path(__file__).parent.parent

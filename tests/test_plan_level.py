@@ -20,7 +20,7 @@ from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.verify.verifier import verify
 from fxc.numerics.reference_run import ReferenceRun, public_functions
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from tests.models.zoo import load
 from tests.opinfo.suite import copies, operators, samples_of, trace
 from tests.plan_programs import KERNELS, OPERATORS, PLAN, consumed, memory, ops, planned, run

@@ -27,7 +27,7 @@ from fxc.passes.plan import offsets as _offsets
 from fxc.passes.plan.buffers import Buffers
 from fxc.passes.plan.offsets import LiveRange, MemoryPlan, best_layout, lower_bound
 from fxc.passes.plan.plan_memory import MAPPED, SMALL, PlanMemoryPass
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from tests.plan_programs import memory
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))

@@ -23,8 +23,7 @@ from fxc.dialects.verify.verifier import verify
 from fxc.errors import CaptureError
 from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, public_functions, why_not
 from fxc.passes import available, load
-from fxc.program.context import new_context
-from fxc.program.program import Program
+from fxc.program.program import Program, new_context
 from tests.pass_contracts import is_idempotent
 from tests.random_modules import Sample
 from tests.random_programs import CONTEXT, graphs

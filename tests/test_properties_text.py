@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
 
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.tools import fxc_opt
 from tests.random_modules import Sample, modules
 

@@ -16,7 +16,7 @@ from fxc.dialects.tile import KernelOp
 from fxc.dialects.verify.verifier import verify
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.plan.in_place import writes_over
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 HOST: dict[str, Any] = {"target": "host"}
 

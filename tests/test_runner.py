@@ -29,7 +29,7 @@ from fxc.driver.statistics import Statistics
 from fxc.driver.timing import Timer
 from fxc.errors import FxcError, NumericsError, PassError, PipelineError, VerifyError
 from fxc.passes.analysis.statistics import count, recording
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 TEXT = """
 func.func private @helper(%a: i32) -> i32 {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fxc.codegen.contract import target_named
+from fxc.codegen.triton.ahead_of_time import TritonTarget
 from fxc.codegen.triton.device import compile_target
-from fxc.codegen.triton.targets import TritonTarget
 from fxc.dialects.target import GPU, HOST, PRESETS, GpuAttr, presets, target_names
 from fxc.tools.fxc_opt import run
 

@@ -11,7 +11,7 @@ import fxc
 from fxc.codegen.contract import KernelLaunch
 from fxc.dialects.target import preset, set_target
 from fxc.errors import KernelError, NoRuleError
-from fxc.numerics.float64 import Float64Interpreter
+from fxc.numerics.reference_run import Float64Interpreter
 from fxc.program.program import Program
 from fxc.testing import parse
 from tests.interpreted_kernels import LAUNCH, SOFTMAX, compute, interpret, kernel, made, run

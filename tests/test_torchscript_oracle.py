@@ -20,7 +20,7 @@ from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.schema import Argument
 from fxc.passes import load
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 C = torch._C
 CONTEXT = new_context()

@@ -14,7 +14,7 @@ from fxc.dialects.autodiff import AddOp, SubgraphOp
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.verify.verifier import verify
 from fxc.passes import load
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 C: Any = torch._C
 CONTEXT = new_context()

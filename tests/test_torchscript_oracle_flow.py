@@ -14,7 +14,7 @@ from fxc.dialects.attributes.types import sizes
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes import load
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from tests.test_torchscript_oracle import torchscript
 
 C = torch._C

@@ -17,7 +17,7 @@ from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.driver.runner import run_pipeline
 from fxc.pipelines import parse_pipeline
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from tests.test_torchscript_oracle import graph, output
 from tests.test_torchscript_oracle_ops import Writer
 

@@ -22,7 +22,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.driver.runner import run_pipeline
 from fxc.pipelines import parse_pipeline
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from tests.test_torchscript_oracle import _Writer, call, graph, output
 
 C = torch._C

@@ -24,8 +24,7 @@ from fxc.interpret.tile_level import kernel_of, launch, result_layouts
 from fxc.measure.program_times import program_times
 from fxc.passes.kernels.tile_matmul.tile_matmul import TileMatmulPass
 from fxc.passes.operators.table import operator_of
-from fxc.program.context import new_context
-from fxc.program.program import Program
+from fxc.program.program import Program, new_context
 from fxc.testing import parse, run_pass
 from tests.simulator.simulator import simulate
 

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.text.diagnostics import OpVerifyException
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.verify.verifier import verify
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 
 
 def module_of(text: str) -> ModuleOp:

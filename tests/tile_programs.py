@@ -15,7 +15,7 @@ from fxc.codegen.cpu.launch import compile_kernel
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import KernelOp
 from fxc.interpret.tile_level import run_kernel
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.runtime.cpu_features import features_named
 
 TARGETS = {

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from fxc.errors import CaptureError, InputError, nearest
-from fxc.tools.command_line import progress, say, write_output, writing
-from fxc.tools.completions import complete_pipeline
+from fxc.tools.command_line import complete_pipeline, progress, say, write_output, writing
 from fxc.tools.programs import run_on
 from fxc.tools.sources import load_source
 

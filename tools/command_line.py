@@ -1,9 +1,10 @@
-"""Shared parts of ``fxc`` and ``fxc-opt``: messages, output, progress, exit codes, and running in process."""
+"""Shared parts of ``fxc`` and ``fxc-opt``: files, messages, progress, exit codes, completion, and running in process."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 import traceback
 from collections.abc import Callable, Generator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from fxc.errors import FxcError, InputError
+from fxc.errors import FxcError, InputError, ParseError
 
 
 def complain(error: BaseException, with_traceback: bool = False) -> None:
@@ -96,3 +97,38 @@ def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> 
     except BrokenPipeError:
         sys.stdout = None  # the reader of the pipe, such as head, has closed it; flush nothing at exit
         return 0
+
+
+def read_text(file: str) -> str:
+    """The text of a file, or of stdin for "-"."""
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{file} is not UTF-8 text: {error}") from error
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from error
+
+
+def complete_pipeline(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names that can follow an incomplete pipeline."""
+    typed = re.split(r"(?<=[,(])", incomplete)
+    before, last = "".join(typed[:-1]), typed[-1]
+    return [before + name for name in pass_names() if name.startswith(last)]
+
+
+def complete_pass(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in pass_names() if name.startswith(incomplete)]
+
+
+def complete_op(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from fxc.tools.op_help import known_ops
+
+    names = known_ops() if incomplete.startswith("torch.") else [name.removeprefix("torch.") for name in known_ops()]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def pass_names() -> list[str]:
+    from fxc.driver.registry import PassRegistry
+    from fxc.pipelines import NAMED
+
+    return [*PassRegistry().names(), *NAMED]

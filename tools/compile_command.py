@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from fxc.tools.capture_commands import SOURCE_HELP, capture_options
-from fxc.tools.command_line import write_output
-from fxc.tools.completions import complete_pipeline
+from fxc.tools.command_line import complete_pipeline, write_output
 from fxc.tools.emitters import EMITTERS, EmitOptions, emit
 
 HELP = f"""Compile a model, and write every step to a folder.

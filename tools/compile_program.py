@@ -31,7 +31,7 @@ from fxc.runtime.signature import Signature
 from fxc.tools.capture_commands import capture_source
 from fxc.tools.command_line import progress, say, write_output, writing
 from fxc.tools.emit_fx import python_text
-from fxc.tools.emit_llvm import emit_llvm
+from fxc.tools.emit_kernels import emit_llvm
 from fxc.tools.emitters import EmitOptions
 
 STAGES: Mapping[str, str] = MappingProxyType(

@@ -18,8 +18,8 @@ EMITTERS: Mapping[str, str] = MappingProxyType(
         "mlir": "fxc.tools.emitters:emit_mlir",
         "fx": "fxc.tools.emit_fx:emit_fx",
         "table": "fxc.tools.emit_fx:emit_table",
-        "triton": "fxc.tools.emit_triton:emit_triton",
-        "llvm": "fxc.tools.emit_llvm:emit_llvm",
+        "triton": "fxc.tools.emit_kernels:emit_triton",
+        "llvm": "fxc.tools.emit_kernels:emit_llvm",
         "dot": "fxc.tools.emit_dot:emit_dot",
         "svg": "fxc.report.svg:emit_svg",
     }

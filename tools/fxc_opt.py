@@ -19,9 +19,8 @@ from fxc.driver.timing import Timer
 from fxc.errors import FxcError, InputError, PipelineError, nearest
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import NAMED
-from fxc.tools.command_line import complain, exit_code, run_in_process, write_output
+from fxc.tools.command_line import complain, exit_code, read_text, run_in_process, write_output
 from fxc.tools.emitters import EMITTERS, EmitOptions
-from fxc.tools.ir_files import read_text
 from fxc.tools.list_passes import listing
 from fxc.tools.opt_driver import DriverOptions, drive
 

@@ -1,4 +1,4 @@
-"""``fxc passes`` and ``fxc ops``: list and explain passes and ops. Neither loads PyTorch."""
+"""``fxc passes`` and ``fxc ops``: explain passes and ops. Neither loads PyTorch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import click
 
 from fxc.errors import InputError, nearest
-from fxc.tools.completions import complete_op, complete_pass, pass_names
+from fxc.tools.command_line import complete_op, complete_pass, pass_names
 
 
 @click.command("passes")

@@ -21,7 +21,7 @@ from fxc.driver.timing import Timer
 from fxc.errors import FxcError
 from fxc.measure.clock import times
 from fxc.pipelines import lays_out_memory, parse_pipeline
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.tools import expected_diagnostics as expected
 from fxc.tools.emitters import EmitOptions, emit
 

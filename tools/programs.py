@@ -11,8 +11,7 @@ import click
 
 from fxc.errors import WeightsError
 from fxc.program.weights import load_state
-from fxc.tools.command_line import progress
-from fxc.tools.ir_files import read_text
+from fxc.tools.command_line import progress, read_text
 from fxc.tools.sources import allowed, import_source, running
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def load_program(
 ) -> Program:
     """The program of an IR file after ``pipeline``, with the weights file beside it if needed."""
     from fxc.driver.runner import read_module
-    from fxc.program.context import new_context
+    from fxc.program.program import new_context
 
     text, shown = read_text(file), "<stdin>" if file == "-" else file
     with progress(f"reading {file}"):

@@ -18,7 +18,7 @@ from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.text.syntax import type_text
 from fxc.driver.runner import read_module
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from fxc.report.graph_view import DECLARATIONS
 from fxc.report.units import bytes_text
 

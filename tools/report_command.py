@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from fxc.tools.capture_commands import SOURCE_HELP, capture_options
-from fxc.tools.command_line import say, write_output
+from fxc.tools.command_line import read_text, say, write_output
 from fxc.tools.compile_command import pipeline_options
-from fxc.tools.ir_files import read_text
 
 HELP = f"""Summarize an IR file, or write an HTML page about the compilation of a model.
 

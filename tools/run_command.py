@@ -11,9 +11,8 @@ import click
 
 from fxc.errors import InputError, nearest
 from fxc.program.weights import load_state, save_state
-from fxc.tools.command_line import progress, say, writing
+from fxc.tools.command_line import complete_pipeline, progress, say, writing
 from fxc.tools.compare import compare_with_source, inputs_of_source
-from fxc.tools.completions import complete_pipeline
 from fxc.tools.programs import allow_options, load_program
 from fxc.tools.sources import load_source
 

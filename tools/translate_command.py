@@ -6,10 +6,8 @@ from pathlib import Path
 
 import click
 
-from fxc.tools.command_line import progress, say, write_output, writing
-from fxc.tools.completions import complete_pipeline
+from fxc.tools.command_line import complete_pipeline, progress, read_text, say, write_output, writing
 from fxc.tools.emitters import EmitOptions, emit
-from fxc.tools.ir_files import read_text
 from fxc.tools.programs import allow_options, load_program
 from fxc.tools.write_python import write_folder
 
@@ -63,7 +61,7 @@ def _svg(file: str, format: str, pipeline: str) -> str:
     from fxc.driver.runner import read_module, run_pipeline
     from fxc.measure.clock import times
     from fxc.pipelines import parse_pipeline
-    from fxc.program.context import new_context
+    from fxc.program.program import new_context
 
     context = new_context()
     context.times = times

@@ -117,8 +117,7 @@ def _check_self_contained(program: Program, text: str, state: Mapping[str, torch
         return
     from fxc.driver.runner import read_module
     from fxc.export.graph_module import to_fx
-    from fxc.program.context import new_context
-    from fxc.program.program import Program
+    from fxc.program.program import Program, new_context
 
     context = new_context()
     try:
@@ -167,8 +166,7 @@ def _contents(reader: Reader, text: str, weights: Future[Path] | None) -> Conten
 
 def _parsed(reader: Reader, text: str) -> Program:
     from fxc.driver.runner import read_module
-    from fxc.program.context import new_context
-    from fxc.program.program import Program
+    from fxc.program.program import Program, new_context
 
     context = new_context()
     return Program(read_module(context, text, str(Path(reader.name) / PROGRAM)), {}, {}, context)

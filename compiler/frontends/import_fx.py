@@ -24,8 +24,7 @@ from fxc.dialects.attributes.types import CONDITIONS, SYMBOLS
 from fxc.dialects.attributes.values import encode, int_attr, str_attr
 from fxc.dialects.torch_ops import make_op_class
 from fxc.errors import CaptureError
-from fxc.program.context import new_context
-from fxc.program.program import Program, is_frozen
+from fxc.program.program import Program, is_frozen, new_context
 from fxc.semantics.assumptions import conditions_on, ranges_of
 
 if TYPE_CHECKING:

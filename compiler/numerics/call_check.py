@@ -30,8 +30,7 @@ from fxc.interpret.binding import Binding
 from fxc.interpret.tile_level import launch, launch_into
 from fxc.interpret.torch_level import ReferenceInterpreter, error_of, is_concrete
 from fxc.numerics.differences import Difference, difference, excess_over
-from fxc.numerics.float64 import widened
-from fxc.numerics.reference_run import ReferenceResult, ReferenceRun
+from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, widened
 from fxc.program.program import Look, Program
 
 TIMES_THE_ROUNDING = 4.0

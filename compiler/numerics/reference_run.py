@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from fxc.dialects import tile
 from fxc.dialects.attributes.types import NONE_TYPE, SYMBOLS, ValueType
+from fxc.dialects.attributes.values import Tree
 from fxc.dialects.autodiff import UNDEFINED, SubgraphOp, gradient_type
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.fx import CallMethodOp
 from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import InputError
+from fxc.interpret import plan_level as plan_interpreter
 from fxc.interpret.binding import Binding, without_new_values
 from fxc.interpret.example_values import Seeded
+from fxc.interpret.tile_level import launch
 from fxc.interpret.torch_level import ReferenceInterpreter, Watch
-from fxc.numerics.float64 import Float64Interpreter, widened
 
 Subject: TypeAlias = func.FuncOp | SubgraphOp
 """A function, or a call of one that has a derivative."""
@@ -256,3 +260,47 @@ def snapshot(into: Callable[[Operation, SSAValue, Any], None]) -> Watch:
             into(op, value, number.detach().clone() if isinstance(number, torch.Tensor) else number)
 
     return watch
+
+
+_WIDE = {
+    **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
+    **dict.fromkeys((torch.complex32, torch.complex64), torch.complex128),
+}
+_METHODS = {"half": "double", "bfloat16": "double", "float": "double", "cfloat": "cdouble", "chalf": "cdouble"}
+
+
+def widened(value: Any) -> Any:
+    """Convert every floating-point tensor and dtype in ``value`` to float64, complex ones to complex128."""
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor) and leaf.dtype in _WIDE:
+            return leaf.to(_WIDE[leaf.dtype])
+        return _WIDE.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+
+    return tree_map(one, value)
+
+
+class Float64Interpreter(ReferenceInterpreter):
+    """Runs a function with float64 inputs: constants, dtype arguments and new tensors become float64, too."""
+
+    def python(self, trees: Sequence[Tree], env: Mapping[SSAValue, Any]) -> list[Any]:
+        return widened(super().python(trees, env))
+
+    def launch(self, op: tile.LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
+        return launch(op, operands, wide=True)
+
+    def linalg(self, op: Operation, env: MutableMapping[SSAValue, Any], *, wide: bool = True) -> Any:
+        return super().linalg(op, env, wide=wide)
+
+    def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
+        return self.planned(op, plan_interpreter.run(op, operands, wide=True))
+
+    def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
+        if isinstance(op, CallMethodOp) and (method := _METHODS.get(op.call_target() or "")) is not None:
+            return [getattr(env[op.operands[0]], method)()]
+        default = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            return list(widened(list(super().op(op, env))))
+        finally:
+            torch.set_default_dtype(default)

@@ -7,16 +7,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from fxc.dialects import all_dialects
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry, public_functions
 from fxc.dialects.fx import TensorDeclOp
+from fxc.dialects.semantics import Semantics
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.driver.runner import read_module
 from fxc.errors import FxcError, WeightsError
-from fxc.program.context import new_context
 from fxc.program.weights import load_state, save_state
 
 if TYPE_CHECKING:
@@ -43,6 +45,23 @@ class DerivativeLowering(Protocol):
         Returns the host program if the pipeline makes one.
         """
         ...
+
+
+def new_context(live: dict[str, Any] | None = None) -> FxcContext:
+    """A context with the dialects of fxc and xDSL, and PyTorch's semantics, each loaded on first use.
+
+    ``live``: functions and modules allowed in addition to the allow-list, as in ``fxc.program.program.Program``.
+    """
+
+    def load_semantics() -> Semantics:
+        from fxc.semantics.torch_semantics import TorchSemantics
+
+        return TorchSemantics(live)
+
+    context = FxcContext(load_semantics)
+    for name, factory in {**get_all_dialects(), **all_dialects()}.items():
+        context.register_dialect(name, factory)
+    return context
 
 
 @dataclass

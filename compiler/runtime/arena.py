@@ -9,14 +9,16 @@ on the stream that allocated it. Other streams of the call that use the block ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 from weakref import WeakSet
 
 import torch
-
-from fxc.runtime.large_memory import in_large_pages
+from torch import Tensor
 
 Buffer = torch.Tensor | int
 """A tensor in an arena; or the address of its first element, if only machine code kernels use it."""
@@ -117,3 +119,35 @@ class NewArenas:
 
     def give_back(self, arena: Arena) -> None:
         """Do nothing: the block is freed with its last reference."""
+
+
+LARGE = 32 << 20
+"""The minimum size in bytes that glibc maps separately."""
+
+_PAGE = 2 << 20
+_MADV_HUGEPAGE = 14
+
+
+def in_large_pages(tensor: Tensor) -> Tensor:
+    """Request large pages for ``tensor``, which must be unwritten. Failure is ignored: small pages work, too.
+
+    glibc maps allocations of ``LARGE`` bytes anew for each tensor, and Linux maps and clears each page at its first write,
+    which for pages of 4 KiB costs several times the write itself. Pages of 2 MiB cost a fraction of that, but in the common
+    configuration Linux provides them only on request (``madvise``).
+    """
+    storage, advise = tensor.untyped_storage(), _advise()
+    first = -(-storage.data_ptr() // _PAGE) * _PAGE
+    last = (storage.data_ptr() + storage.nbytes()) // _PAGE * _PAGE
+    if advise is not None and first < last:
+        advise(first, last - first, _MADV_HUGEPAGE)
+    return tensor
+
+
+@cache
+def _advise() -> Callable[[int, int, int], int] | None:
+    """Return the C library's ``madvise``; None on systems other than Linux."""
+    if sys.platform != "linux":
+        return None
+    function = ctypes.CDLL(None).madvise
+    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
+    return function

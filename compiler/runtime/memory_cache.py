@@ -16,8 +16,7 @@ from weakref import ref
 import torch
 from torch import Tensor
 
-from fxc.runtime.arena import Arenas
-from fxc.runtime.large_memory import LARGE, in_large_pages
+from fxc.runtime.arena import LARGE, Arenas, in_large_pages
 
 CACHED_FROM = 1 << 20
 """The minimum size in bytes of a cached result: the C library caches most smaller allocations."""

@@ -20,7 +20,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.bridge import autograd_functions
-from fxc.bridge.call_key import call_key
 from fxc.bridge.functional_rules import FUNCTIONAL
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.operators import is_overload
@@ -35,6 +34,7 @@ from fxc.dialects.torch_ops.base import counts_in_storage
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
+from fxc.semantics.inference import call_key
 from fxc.semantics.same_at_sizes import same_programs, same_results
 from fxc.semantics.trace import current_graph, first_line, record
 

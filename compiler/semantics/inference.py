@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import DictionaryAttr, TupleType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.bridge.call_key import question_key
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import is_sequence
@@ -27,7 +26,7 @@ from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter, ResultCountError
 from fxc.semantics.any_sizes import other_answers
 from fxc.semantics.refusals import is_untold
-from fxc.semantics.same_types import same_types
+from fxc.semantics.same_at_sizes import same_types
 
 
 class TypeInference:
@@ -203,3 +202,24 @@ def _requires_grad(value: Any) -> bool:
     if is_sequence(value):
         return any(map(_requires_grad, value))
     return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def call_key(op: Operation, symbols: DictionaryAttr | None) -> Hashable:
+    """Return a cache key: calls with equal keys have equal results of PyTorch queries.
+
+    It has the operator, its constants, equalities of operands, all types, its regions, and the symbols of the module.
+    """
+    return question_key(op, symbols), tuple(result.type for result in op.results)
+
+
+def question_key(op: Operation, symbols: DictionaryAttr | None) -> Hashable:
+    """``call_key`` without result types, for queries that infer them."""
+    order = list(dict.fromkeys(op.operands))
+    return (
+        op.name,
+        tuple(sorted(op.properties.items())),
+        tuple((order.index(value), value.type) for value in op.operands),
+        tuple(isinstance(result.type, TupleType) for result in op.results),
+        tuple(map(str, op.regions)),
+        symbols,
+    )

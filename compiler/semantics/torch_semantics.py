@@ -14,7 +14,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.bridge.call_key import call_key
 from fxc.bridge.static_world import IS_PLAIN, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import attribute_of, literal_of, tensor_of, value_of
@@ -29,7 +28,7 @@ from fxc.semantics.convert import convert
 from fxc.semantics.decompose import decompose
 from fxc.semantics.differentiate import Differentiator
 from fxc.semantics.functionalize import functionalize
-from fxc.semantics.inference import TypeInference, quiet
+from fxc.semantics.inference import TypeInference, call_key, quiet
 from fxc.semantics.out_variants import out_variant
 
 

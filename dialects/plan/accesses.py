@@ -1,4 +1,4 @@
-"""Find the memory that each op of a block accesses on its stream.
+"""Find the memory that each op of a block accesses on its stream, and when: after which ops of other streams.
 
 Memory is identified by a *root*: an argument of the block, the buffer of a ``plan.alloc``, an arena, the first ``fx.get_attr``
 of a name, or a result that shares no memory with earlier values. Two arguments share no memory where one is written, as
@@ -7,6 +7,7 @@ of a name, or a result that shares no memory with earlier values. Two arguments 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -112,3 +113,35 @@ def only_names(op: Operation) -> bool:
     if isinstance(op, (FreeOp, RecordOp, WaitOp, GetAttrOp, ConstantOp)) or ONCE in op.attributes:
         return True
     return is_size_query(op) or (is_view(op) and not has_side_effect(op))
+
+
+class Clocks:
+    """Tracks the ops of a block in order.
+
+    An op runs after the earlier ops of its stream, and after the ops recorded by the events that its stream waited for.
+    """
+
+    def __init__(self) -> None:
+        self._clocks = defaultdict[int, dict[int, int]](dict)
+        self._events = dict[SSAValue, dict[int, int]]()
+
+    def follow(self, op: Operation) -> bool:
+        """Update the clocks if ``op`` records or waits for an event. Returns whether it does."""
+        if isinstance(op, RecordOp):
+            self._events[op.event] = dict(self._clocks[op.stream.value.data])
+        elif isinstance(op, WaitOp):
+            clock = self._clocks[op.stream.value.data]
+            for stream, time in self._events.get(op.event, {}).items():
+                clock[stream] = max(clock.get(stream, 0), time)
+        else:
+            return False
+        return True
+
+    def run(self, stream: int) -> int:
+        """Add an op on ``stream``. Returns its time there."""
+        time = self._clocks[stream][stream] = self._clocks[stream].get(stream, 0) + 1
+        return time
+
+    def is_over(self, stream: int, time: int, here: int) -> bool:
+        """Whether the op at ``time`` on ``stream`` has finished before the next op on stream ``here`` starts."""
+        return stream == here or self._clocks[here].get(stream, 0) >= time

@@ -10,8 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.discardable import stream_of
-from fxc.dialects.plan.accesses import Accesses, Touched
-from fxc.dialects.plan.clocks import Clocks
+from fxc.dialects.plan.accesses import Accesses, Clocks, Touched
 from fxc.dialects.plan.ops import AllocOp, ArenaOp, LaunchOp
 from fxc.dialects.text.diagnostics import OpVerifyException
 

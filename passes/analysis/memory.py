@@ -8,7 +8,7 @@ have no order: a pass that must know whether a write lies between two ops counts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -19,7 +19,6 @@ from fxc.dialects.base.effects import aliases, is_view, writes
 from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.torch_ops.base import TorchOp, counts_in_storage, leaves_memory_alone
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.passes.analysis.disjoint_sets import representative
 from fxc.passes.analysis.tuples import selected_index
 
 Set: TypeAlias = "SSAValue | str"
@@ -229,3 +228,24 @@ def _is_source(value: SSAValue) -> bool:
 def _blocks(op: Operation) -> Iterator[Block]:
     for region in op.regions:
         yield from region.blocks
+
+
+_T = TypeVar("_T")
+
+
+def representative(above: dict[_T, _T], member: _T) -> _T:
+    """The representative of the set of ``member``; paths to it are halved.
+
+    ``above`` is a union-find forest (Galler and Fischer 1964): member -> a member nearer to the representative of its set.
+    """
+    while (parent := above.get(member)) is not None:
+        if (top := above.get(parent)) is not None:
+            above[member] = top
+        member = parent
+    return member
+
+
+def unite(above: dict[_T, _T], one: _T, other: _T) -> None:
+    """Make one set of two; its representative is that of ``other``."""
+    if (first := representative(above, one)) != (second := representative(above, other)):
+        above[first] = second

@@ -50,7 +50,7 @@ from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.base import leaves_memory_alone
 from fxc.dialects.torch_ops.effects import DETACHES, UNDECLARED_VIEWS
-from fxc.passes.analysis.disjoint_sets import representative, unite
+from fxc.passes.analysis.memory import representative, unite
 from fxc.passes.analysis.requires_grad import ARGUMENT, marked
 
 

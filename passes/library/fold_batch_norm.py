@@ -48,8 +48,8 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import Tree, bool_attr, int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.constants import readable_entry, unchanging_ops
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
 from fxc.passes.rewriting.insertion import insert_call

@@ -42,8 +42,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from fxc.dialects.attributes.discardable import ONCE
+from fxc.passes.analysis.constants import readable_entry, unchanging_ops
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
 from fxc.passes.analysis.written_arguments import bases_of
 from fxc.passes.rewriting.functions import fresh_symbol
 from fxc.passes.rewriting.outlining import given_to, outlined, outputs, put_call

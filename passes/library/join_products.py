@@ -50,9 +50,9 @@ from fxc.dialects.attributes.values import Tree, enum_attr, int_attr
 from fxc.dialects.base.effects import aliases, is_pure, is_view, may_retain
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.constants import readable_entry, unchanging_ops
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.structural_key import Structures
-from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
 from fxc.passes.library.autotuning import program_of
 from fxc.passes.library.freeze_parameters import FreezeParametersPass
 from fxc.passes.library.pack_weights import PackWeightsPass

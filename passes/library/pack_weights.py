@@ -39,8 +39,8 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.constants import readable_entry, unchanging_ops
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
 from fxc.passes.library.autotuning import Choices
 from fxc.passes.library.packings import PACKED_CONVOLUTIONS, PACKED_PRODUCTS, computed_behind, is_product, weight_of
 from fxc.passes.operators.record import Role

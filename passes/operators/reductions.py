@@ -1,16 +1,24 @@
-"""Reductions, conversions and constants."""
+"""Reductions, scans, norms, conversions and constants."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
+from xdsl.ir import SSAValue
+
+from fxc.dialects.attributes.types import device, is_tensor, sizes, strides, tensor_type
+from fxc.dialects.attributes.values import bool_attr, dtype_attr, isa
+from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.operators.record import Operator, each
+from fxc.passes.analysis.matching import dtype, torch_op
+from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import INTEGERS, Scalar, computation_dtype, machine_type
+from fxc.passes.rewriting.decomposition import put_in_place
 
 
 def dimensions(op: TorchOp) -> list[int]:
@@ -83,6 +91,43 @@ ANY = Reduction(lambda a, b: a | b, _number(False), accumulation=lambda dtype: "
 ALL = Reduction(lambda a, b: a & b, _number(True), accumulation=lambda dtype: "bool")
 
 
+def split_extreme(first: str, second: str, ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """max(x, dim) -> amax(x, dim), argmax(x, dim)
+
+    Among equal elements the index is the first one; NaN comes before all others. It does not apply to a dimension without
+    elements, for which PyTorch has no index. Bools are compared as integers.
+    """
+    if op.is_packed:
+        return []
+    bound, [values, indices] = op.bound(), op.results
+    source, dim, keep = bound["self"], bound["dim"], bound.get("keepdim", bool_attr(False))
+    if not isa(source, SSAValue) or not is_tensor(source.type):
+        return []
+    if not all(isinstance(size, int) and size for size in sizes(source.type)):
+        return []
+    if any(is_tensor(result.type) and strides(result.type) is not None for result in op.results):
+        return []
+    ordered = _as_integers(op, source) if dtype(source.type) == "bool" else []
+    compared = ordered[0].results[0] if ordered else source
+    found = torch_op(first).build_call([source, [dim], keep], {}, [values.type], location=op.location)
+    place = torch_op(second).build_call([compared, dim, keep], {}, [indices.type], location=op.location)
+    parts = [found, *ordered, place]
+    put_in_place(op, parts, [(values, found.results[0]), (indices, place.results[0])])
+    return parts
+
+
+def _as_integers(op: TorchOp, source: SSAValue) -> list[TorchOp]:
+    assert is_tensor(source.type)
+    type = tensor_type("uint8", sizes(source.type), strides(source.type), device(source.type))
+    return [
+        torch_op("aten._to_copy.default").build_call([source], {"dtype": dtype_attr("uint8")}, [type], location=op.location)
+    ]
+
+
+def _extreme(first: str, second: str) -> Parts:
+    return Parts(When.BESIDE, partial(split_extreme, f"aten.{first}.default", f"aten.{second}.default"))
+
+
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each("sum.default sum.dim_IntList", SUM, is_lone=True),
@@ -103,6 +148,47 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("zeros.default zeros_like.default new_zeros.default", Constant(0)),
         **each("ones.default ones_like.default new_ones.default", Constant(1)),
         **each("full.default full_like.default new_full.default scalar_tensor.default", Constant()),
+        # cumulative operators, which kernels compute by ``tile.scan``
+        **each("cumsum.default", scan="add"),
+        **each("cumprod.default", scan="mul"),
+        **each("cummax.default", scan="max"),
+        **each("cummin.default", scan="min"),
+        # operators that decompose into reductions and pointwise operators, and nearest-neighbor resizing
+        **each("max.dim", parts=_extreme("amax", "argmax")),
+        **each("min.dim", parts=_extreme("amin", "argmin")),
+        **each("layer_norm.default native_layer_norm.default", parts=NO_FAST_CALL),
+        **each("batch_norm.default native_batch_norm.default", parts=NO_FAST_CALL, role=Role.BATCH_NORM),
+        **each("_native_batch_norm_legit_no_training.default", parts=NO_FAST_CALL, role=Role.BATCH_NORM),
+        **each("_batch_norm_no_update.default", role=Role.BATCH_NORM),
+        **each("_native_batch_norm_legit.default _native_batch_norm_legit.no_stats", parts=NO_FAST_CALL),
+        **each("_native_batch_norm_legit_functional.default", parts=NO_FAST_CALL),
+        **each("cudnn_batch_norm.default miopen_batch_norm.default", parts=NO_FAST_CALL),
+        **each("group_norm.default native_group_norm.default", parts=NO_FAST_CALL, role=Role.GROUP_NORM),
+        **each("instance_norm.default", parts=FOR_KERNELS, role=Role.GROUP_NORM),
+        **each("rms_norm.default _fused_rms_norm.default _fused_rms_norm_backward.default", parts=FOR_KERNELS),
+        **each("native_layer_norm_backward.default native_group_norm_backward.default", parts=FOR_KERNELS),
+        **each("native_batch_norm_backward.default batch_norm_backward.default", parts=FOR_KERNELS),
+        **each("cudnn_batch_norm_backward.default miopen_batch_norm_backward.default", parts=FOR_KERNELS),
+        **each("softmax.int _softmax.default _softmax_backward_data.default _safe_softmax.default", parts=FOR_KERNELS),
+        **each("log_softmax.int _log_softmax.default _log_softmax_backward_data.default", parts=FOR_KERNELS),
+        **each("logsumexp.default", parts=FOR_KERNELS),
+        **each("var.default var.dim var_mean.default var_mean.dim var_mean.correction", parts=FOR_KERNELS),
+        **each("std.default std.dim std_mean.default std_mean.dim std_mean.correction", parts=FOR_KERNELS),
+        **each("linalg_vector_norm.default norm.Scalar norm.ScalarOpt_dim", parts=FOR_KERNELS),
+        **each("norm.ScalarOpt_dtype norm.ScalarOpt_dim_dtype", parts=FOR_KERNELS),
+        **each("nansum.default nanmean.default aminmax.default", parts=FOR_KERNELS),
+        **each("count_nonzero.default count_nonzero.dim_IntList", parts=FOR_KERNELS),
+        **each("cross_entropy_loss.default nll_loss.default nll_loss_nd.default", parts=FOR_KERNELS),
+        **each("nll_loss_forward.default nll_loss_backward.default", parts=FOR_KERNELS),
+        **each("mse_loss.default l1_loss.default smooth_l1_loss.default huber_loss.default", parts=FOR_KERNELS),
+        **each("kl_div.default binary_cross_entropy.default", parts=FOR_KERNELS),
+        **each("binary_cross_entropy_with_logits.default", parts=FOR_KERNELS),
+        **each("glu.default nan_to_num.default cumprod_backward.default", parts=FOR_KERNELS),
+        **each("upsample_nearest1d.default upsample_nearest2d.default upsample_nearest3d.default", parts=FOR_KERNELS),
+        **each("upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec", parts=FOR_KERNELS),
+        **each("_upsample_nearest_exact1d.default _upsample_nearest_exact1d.vec", parts=FOR_KERNELS),
+        **each("_upsample_nearest_exact2d.default _upsample_nearest_exact2d.vec", parts=FOR_KERNELS),
+        **each("_upsample_nearest_exact3d.default _upsample_nearest_exact3d.vec", parts=FOR_KERNELS),
     }
 )
 """Operator -> its record."""

@@ -15,18 +15,14 @@ from fxc.passes.operators import (
     arithmetic,
     assembling,
     bessel,
-    derivatives,
-    extremes,
     functions,
     incomplete_gamma,
     indexing,
     integers,
-    norms,
     polynomials,
     pooling,
     products,
     reductions,
-    scans,
     special,
     views,
 )
@@ -49,16 +45,13 @@ FAMILIES = (
     indexing,
     accumulating,
     reductions,
-    scans,
     products,
-    norms,
-    extremes,
     pooling,
-    derivatives,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {name: record for family in FAMILIES for name, record in family.RECORDS.items()}
+    | {"higher_order.autograd_function_apply": Operator(states_backward=True)}
 )
 """Operator overload (``aten.add.Tensor``) -> its record."""
 

@@ -10,8 +10,7 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.base.effects import may_retain
 from fxc.dialects.plan import AllocOp, ArenaType, aligned, released, stream_of
-from fxc.dialects.plan.accesses import only_names
-from fxc.dialects.plan.clocks import Clocks
+from fxc.dialects.plan.accesses import Clocks, only_names
 from fxc.dialects.plan.lifetimes import Names, reads
 from fxc.passes.plan.offsets import LiveRange
 

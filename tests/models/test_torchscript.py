@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 import fxc
-from fxc.program.context import new_context
+from fxc.program.program import new_context
 from tests.models.zoo import ZOO, load
 
 

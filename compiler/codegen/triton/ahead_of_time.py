@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,10 +22,36 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from fxc.codegen.triton.kernel_source import KernelSource
-from fxc.codegen.triton.targets import TritonTarget
 from fxc.codegen.triton.workers import Resources, Worker
 from fxc.errors import KernelError
 from fxc.runtime.object_cache import default_cache_folder
+
+
+@dataclass(frozen=True)
+class TritonTarget:
+    """A GPU target in Triton's terms: ``backend`` and ``arch`` are ("cuda", 90) or ("hip", "gfx942").
+
+    ``warp`` is the number of hardware lanes of a warp, ``binary`` the kind of binary of a compiled kernel.
+    """
+
+    name: str
+    backend: str
+    arch: int | str
+    warp: int
+    binary: str
+
+    @classmethod
+    def of(cls, name: str) -> TritonTarget:
+        """The target of a name. Raises KernelError if the name has neither form."""
+        cuda, rocm = re.fullmatch(r"cuda:sm_(\d+)", name), re.fullmatch(r"rocm:(gfx\w+)", name)
+        if cuda is not None:
+            return cls(name, "cuda", int(cuda[1]), 32, "cubin")
+        if rocm is not None:
+            return cls(name, "hip", rocm[1], 64 if rocm[1].startswith("gfx9") else 32, "hsaco")
+        raise KernelError(
+            f"{name!r} is not a GPU that Triton compiles for", hint="a target is one like cuda:sm_90 or rocm:gfx942"
+        )
+
 
 FORMAT = 2
 """The version of the cache format; it changes when the meaning of a cached file changes."""

@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import torch
 
-from fxc.codegen.triton.ahead_of_time import triton_version
-from fxc.codegen.triton.targets import TritonTarget
+from fxc.codegen.triton.ahead_of_time import TritonTarget, triton_version
 from fxc.dialects.target import GpuAttr, presets
 from fxc.errors import KernelError, PipelineError
 

@@ -21,6 +21,7 @@ from fxc.codegen.triton.ahead_of_time import (
     FORMAT,
     CompiledKernel,
     CompileOptions,
+    TritonTarget,
     cache_folder,
     compile_pool,
     triton_version,
@@ -30,7 +31,6 @@ from fxc.codegen.triton.grids import Grid, programs_of
 from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.codegen.triton.measure import EventClock, by_turns
 from fxc.codegen.triton.printer import print_kernel
-from fxc.codegen.triton.targets import TritonTarget
 from fxc.dialects import plan
 from fxc.dialects.attributes.types import IntType
 from fxc.dialects.target import GpuAttr, is_autotuned, toplevel

@@ -24,8 +24,19 @@ from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.analysis.write_backs import new_values
 from fxc.passes.fusion.fuse.candidates import VALUES, Border, Groups, is_chunk
-from fxc.passes.fusion.fuse.cost import CODE, LENGTH, MOST_COPIES, MOST_OPERATIONS, ROOM, WORK, CostModel, Extent, assumed
-from fxc.passes.fusion.fuse.scatters import updates_of, updates_shape
+from fxc.passes.fusion.fuse.cost import (
+    CODE,
+    LENGTH,
+    MOST_COPIES,
+    MOST_OPERATIONS,
+    ROOM,
+    WORK,
+    CostModel,
+    Extent,
+    assumed,
+    updates_of,
+    updates_shape,
+)
 from fxc.passes.library.layouts import is_turned
 from fxc.passes.operators.assembling import MOST_PARTS
 from fxc.passes.operators.generics import NOTHING, Generics
