@@ -26,6 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+TORCH_COMPILE = "torch.compile(model, backend='fxc')"
+"""What hints name for models that no capture holds as a whole: it runs the rest in Python."""
+
 
 class FxcError(Exception):
     """Error with a ``message``, the op (``op``, IR text), its location (``place``) and a fix (``hint``)."""

@@ -36,6 +36,11 @@ def is_overload(value: object) -> TypeGuard[torch._ops.OpOverload]:
     return isinstance(value, torch._ops.OpOverload)
 
 
+def is_random(function: object) -> bool:
+    """Whether ``function`` is a random operator. A call stays without uses: removing it changes later random numbers."""
+    return is_overload(function) and torch.Tag.nondeterministic_seeded in function.tags
+
+
 def operator_name(op: torch._ops.OpOverload | torch._ops.HigherOrderOperator) -> str:
     """Return the registry name, ``aten.add.Tensor`` or ``higher_order.cond``: the operation name after ``torch.``."""
     if isinstance(op, torch._ops.HigherOrderOperator):

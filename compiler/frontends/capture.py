@@ -29,7 +29,7 @@ from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
-from fxc.errors import CaptureError, FxcError, InputError
+from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
 from fxc.frontends.check_call import check_call, check_results, results_checked
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.free_sizes import export_free
@@ -133,7 +133,7 @@ def capture_somehow(
     raise CaptureError(first.message + message, op=first.op, place=first.place, hint=hint) from first
 
 
-_PARTLY = "use torch.compile(model, backend='fxc'), which runs what cannot be captured in Python, or move that out of the model"
+_PARTLY = f"use {TORCH_COMPILE}, which runs what cannot be captured in Python, or move that out of the model"
 
 
 def _without_repeats(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -323,7 +323,7 @@ class _NoNewData(TorchFunctionMode):
         if is_data_set(func):
             raise CaptureError(
                 "the model assigns to the data of a tensor, which no trace records",
-                hint="write to it with copy_, compute a new tensor, or use torch.compile(model, backend='fxc')",
+                hint=f"write to it with copy_, compute a new tensor, or use {TORCH_COMPILE}",
             )
         return func(*args, **(kwargs or {}))
 
@@ -405,7 +405,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
             f"Dynamo made {len(captured)} graphs of {_name(model)}", hint="a graph must hold at least one operator"
         )
     if any("_functorch" in str(getattr(node.target, "__module__", "")) for node in captured[0].graph.nodes):
-        hint = "use route='make_fx', or torch.compile(model, backend='fxc')"
+        hint = f"use route='make_fx', or {TORCH_COMPILE}"
         raise CaptureError("Dynamo's graph calls transforms of torch.func, which change the state of the process", hint=hint)
     program = import_fx(captured[0])
     _name_state(program, inputs, state, model)

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute
 
 from fxc.bridge.values import attribute_of, is_dict, is_sequence, tree_of
 from fxc.dialects.attributes.values import SSA
-from fxc.errors import CaptureError, InputError
+from fxc.errors import TORCH_COMPILE, CaptureError, InputError
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
@@ -68,7 +68,7 @@ def check_results(result: Any) -> None:
             raise CaptureError(
                 f"the model returns a {kind}, and programs return tensors, numbers and strings in tuples, lists and dicts",
                 hint="return these, register a dataclass by torch.export.register_dataclass(cls, serialized_type_name=...),"
-                " or use torch.compile(model, backend='fxc')",
+                f" or use {TORCH_COMPILE}",
             ) from None
 
 

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, i64
 
 from fxc.bridge.nesting import INPUTS, spec_of
 from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
-from fxc.errors import CaptureError
+from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.program.program import Program
 
 
@@ -52,10 +52,7 @@ _LAYERS: Mapping[str, Callable[..., Any]] = MappingProxyType({
 })  # fmt: skip
 """Recurrent layers by function name -> their decomposition on a packed sequence, with batch sizes as numbers."""
 
-_HINT = (
-    "give forward the lengths as a tensor of integers on the CPU, or as a list of numbers; or use "
-    "torch.compile(model, backend='fxc')"
-)
+_HINT = f"give forward the lengths as a tensor of integers on the CPU, or as a list of numbers; or use {TORCH_COMPILE}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def refuse_packed(model: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
                 f"{model} takes a PackedSequence, which cannot be an input of a program",
                 place=("args" if where == SequenceKey(0) else "kwargs") + keystr(tuple(path)),
                 hint="pass the padded tensor and the lengths, and call pack_padded_sequence in the model;"
-                " or use torch.compile(model, backend='fxc')",
+                f" or use {TORCH_COMPILE}",
             )
 
 

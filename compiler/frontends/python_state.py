@@ -17,8 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxc.bridge.modules import modules_of
+from fxc.bridge.operators import is_random
 from fxc.bridge.values import is_dict
-from fxc.errors import CaptureError
+from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.semantics.trace import first_line
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -237,7 +238,7 @@ def _alias(tensor: torch.Tensor) -> torch.Tensor:
 
 _HINT = (
     "register a buffer (self.register_buffer(name, tensor)) and write to it, give it to forward and return it, "
-    "or use torch.compile(model, backend='fxc')"
+    f"or use {TORCH_COMPILE}"
 )
 
 
@@ -304,7 +305,7 @@ class _Calls(TorchDispatchMode):
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         self._held += (given, result)
         self.read.update(map(id, given))
-        drawn = torch.Tag.nondeterministic_seeded in getattr(func, "tags", ())
+        drawn = is_random(func)
         if drawn or any(id(tensor) in self.of_inputs for tensor in given):
             self.made.append((str(func), [_described(leaf) for leaf in tree_leaves((args, kwargs))]))
             self.of_inputs.update(id(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))

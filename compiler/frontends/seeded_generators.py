@@ -12,9 +12,9 @@ from typing import Any, cast
 import torch
 from torch.cuda import random as cuda_random
 
-from fxc.errors import CaptureError
+from fxc.errors import TORCH_COMPILE, CaptureError
 
-SEED_BEFORE = "seed before the call, or use torch.compile(model, backend='fxc')"
+SEED_BEFORE = f"seed before the call, or use {TORCH_COMPILE}"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from fxc.bridge.nesting import INPUTS, spec_of
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, conditions_of, dtype_name, is_tensor
 from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
-from fxc.errors import CaptureError
+from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.passes.analysis.written_arguments import placed_arguments, written_arguments
 from fxc.passes.plan.bring_inputs import MOVES
 from fxc.program.program import Program
@@ -164,5 +164,5 @@ def refuse_written_leaves(program: Program) -> None:
         if name is not None and MARK in written.data:
             raise CaptureError(
                 f"the model writes to {name!r}, which requires a gradient, and is compiled for training",
-                hint="write to it outside of the model, or use torch.compile(model, backend='fxc')",
+                hint=f"write to it outside of the model, or use {TORCH_COMPILE}",
             )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from fxc.errors import TORCH_COMPILE
+
 
 def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the address range [start, end) of a strided ``tensor``."""
@@ -42,10 +44,10 @@ def starts_later(which: str, way: str, offset: int | torch.SymInt | None = None)
     """
     begins = "may begin after the start" if offset is None else f"begins at element {offset}"
     message = f"{which} {begins} of its storage, and the model counts from where that starts (as_strided with a storage_offset)"
-    return message, f"use torch.compile(model, backend='fxc'), or {way}"
+    return message, f"use {TORCH_COMPILE}, or {way}"
 
 
-WITHOUT_SHARING = "use torch.compile(model, backend='fxc'), or pass a copy of what is only read, if it need not see the write"
+WITHOUT_SHARING = f"use {TORCH_COMPILE}, or pass a copy of what is only read, if it need not see the write"
 """The hint if an input shares memory with another tensor, and one of them is written."""
 
 

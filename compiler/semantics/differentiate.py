@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.bridge import autograd_functions
 from fxc.bridge.functional_rules import FUNCTIONAL
 from fxc.bridge.import_nodes import GraphImporter
-from fxc.bridge.operators import is_overload
+from fxc.bridge.operators import is_overload, is_random
 from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes.types import BoolType, Dim, FloatType, is_tensor, sizes
 from fxc.dialects.autodiff import is_differentiable
@@ -222,7 +222,7 @@ class _Split:
         available = {*self.inputs, *(r for r in self.results if isinstance(r, Node))}
         cheap = set(available)
         for node in self.forward:
-            again = _is_free(node) or (whole and not _is_random(node) and not self.is_own(node))
+            again = _is_free(node) or (whole and not is_random(node.target) and not self.is_own(node))
             if node in available or (again and all(source in cheap for source in map(_source, node.all_input_nodes))):
                 cheap.add(node)
         return all(node in cheap for node in boundary)
@@ -341,10 +341,6 @@ def _is_mutable(node: Node) -> bool:
     return is_overload(node.target) and node.target._schema.is_mutable
 
 
-def _is_random(node: Node) -> bool:
-    return is_overload(node.target) and torch.Tag.nondeterministic_seeded in node.target.tags
-
-
 def _is_free(node: Node) -> bool:
     """Whether recomputing ``node`` is free: a view, an element of a tuple, a number, or a submodule."""
     if node.op == "get_attr":
@@ -383,7 +379,7 @@ def _extract(
 def _function(graph: GraphModule, world: FakeWorld) -> tuple[func.FuncOp, list[Operation]]:
     """Return a graph as a function, and the operators that the module must declare. Outputs that are not values are dropped."""
     importer = GraphImporter(world.type_of, constants_inline=True)
-    graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _is_random(node))
+    graph.graph.eliminate_dead_code(lambda node: node.is_impure() or is_random(node.target))
     block = importer.block(graph, list(graph.graph.nodes), "", None)
     output = block.last_op
     assert isinstance(output, OutputOp)

@@ -18,7 +18,7 @@ from fxc.bridge.callables import resolve_operator
 from fxc.bridge.functional_rules import FUNCTIONAL, is_within
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.nesting import OUTPUTS, nesting_attr
-from fxc.bridge.operators import is_overload
+from fxc.bridge.operators import is_random
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import constant_value
 from fxc.dialects.attributes.types import SYMBOLS, ValueType
@@ -30,7 +30,7 @@ from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.base import drops_nothing
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
-from fxc.errors import CaptureError
+from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_under_conditions
 from fxc.semantics.trace import trace
@@ -246,7 +246,7 @@ class _Tracer:
         placeholders = graph.graph.find_nodes(op="placeholder")
         for i, copy in zip(bases, graph.graph.find_nodes(op="call_function", target=_WRITE), strict=True):
             copy.update_arg(0, placeholders[i])  # the trace may have an operator that returned the argument instead
-        graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _is_random(node))
+        graph.graph.eliminate_dead_code(lambda node: node.is_impure() or is_random(node.target))
         importer = GraphImporter(world.type_of, constants_inline=True)
         new = importer.block(graph, list(graph.graph.nodes), "", None)
         for old_argument, new_argument in zip(block.args, new.args, strict=True):
@@ -270,7 +270,7 @@ class _Tracer:
                 return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, FUNCTIONAL)
 
 
-_WAY_OUT = "pass all of the memory and take the tensor of it in the model, or use torch.compile(model, backend='fxc')"
+_WAY_OUT = f"pass all of the memory and take the tensor of it in the model, or use {TORCH_COMPILE}"
 
 
 def _outside() -> CaptureError:
@@ -391,11 +391,6 @@ def _already_returned(function: func.FuncOp) -> set[int]:
     """Return the arguments whose new value the function already returns."""
     found = (attrs.data.get("fx.mutates") for attrs in function.res_attrs or ())
     return {index.value.data for index in found if isinstance(index, IntegerAttr)}
-
-
-def _is_random(node: torch.fx.Node) -> bool:
-    """Whether ``node`` is a random operator. They stay without uses: removing one changes later random numbers."""
-    return is_overload(node.target) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _replace(function: func.FuncOp, new: Any, written: list[int], spec: TreeSpec) -> None:

@@ -9,7 +9,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.types import dtype_name, is_tensor, sizes
 from fxc.dialects.attributes.values import KnownTree, NoneValueAttr, Tree, isa
-from fxc.dialects.torch_ops import op_class
 from fxc.dialects.torch_ops.base import TorchOp
 
 
@@ -66,10 +65,3 @@ def is_integral(type: Attribute) -> bool:
 def same_type(a: SSAValue, b: SSAValue) -> bool:
     """Whether two tensors are known to have the same shape, dtype, layout and device: no size is an unnamed ``?``."""
     return is_tensor(a.type) and a.type == b.type and "" not in sizes(a.type)
-
-
-def torch_op(operator: str) -> type[TorchOp]:
-    """The class of one of PyTorch's operators."""
-    found = op_class(f"torch.{operator}")
-    assert found is not None and issubclass(found, TorchOp), operator
-    return found

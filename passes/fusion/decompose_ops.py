@@ -41,7 +41,8 @@ from fxc.dialects.base.effects import aliases
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.namespaces import is_foreach
-from fxc.passes.analysis.matching import dtype, integer, integers, is_default, is_floating, number, producer, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import dtype, integer, integers, is_default, is_floating, number, producer
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.operators.bias import ADDMM, split_below_view
 from fxc.passes.operators.record import When

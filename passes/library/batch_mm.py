@@ -47,7 +47,8 @@ from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import int_attr, isa
 from fxc.dialects.torch_ops import TorchOp
-from fxc.passes.analysis.matching import dtype, integer, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import dtype, integer
 from fxc.passes.analysis.memory import Memory, is_isolated, scopes
 from fxc.passes.analysis.statistics import count
 from fxc.passes.rewriting.matrix_products import (

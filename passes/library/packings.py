@@ -20,7 +20,7 @@ from fxc.dialects.attributes.types import VALUE, Dim, is_tensor
 from fxc.dialects.attributes.values import NONE, KnownTree, Tree, enum_attr, float_attr, int_attr, isa, str_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import torch_op
+from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.library.layouts import is_channels_last
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import operator_of, role_of

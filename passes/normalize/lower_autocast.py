@@ -48,7 +48,7 @@ from fxc.dialects.attributes.values import DTypeAttr, dtype_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.semantics import Semantics
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
-from fxc.passes.analysis.matching import torch_op
+from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.tuples import selections
 

@@ -44,7 +44,7 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import isa, leaves
 from fxc.dialects.base.effects import reshapes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
-from fxc.passes.analysis.matching import torch_op
+from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.region_calls import inline_region
 from fxc.passes.analysis.statistics import count
 

@@ -39,7 +39,8 @@ from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout,
 from fxc.dialects.attributes.values import device_attr, dtype_attr, int_attr
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import is_default, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import is_default
 from fxc.passes.operators.sampling import Numbers
 from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.decomposition import put_in_place

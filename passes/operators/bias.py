@@ -10,7 +10,8 @@ from fxc.dialects.attributes.types import is_tensor, sizes, strides
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype, number, producer, rank, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import dtype, number, producer, rank
 from fxc.passes.rewriting.decomposition import put_in_place
 
 ADDMM = "aten.addmm.default"

@@ -14,7 +14,8 @@ from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor,
 from fxc.dialects.attributes.values import Tree, bool_attr, enum_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import dtype
 from fxc.passes.operators.bias import split_addmm
 from fxc.passes.operators.record import Factors, Operator, Parts, Role, When, each
 from fxc.passes.rewriting.decomposition import put_in_place

@@ -14,7 +14,8 @@ from fxc.dialects.base.effects import is_random
 from fxc.dialects.context import FxcContext
 from fxc.dialects.tile import RandomOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import is_floating, number, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import is_floating, number
 from fxc.passes.operators import sampling
 from fxc.passes.operators.index_expressions import Places
 from fxc.passes.operators.record import Operator, Parts, When, each

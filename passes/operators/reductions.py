@@ -14,7 +14,8 @@ from fxc.dialects.attributes.types import device, is_tensor, sizes, strides, ten
 from fxc.dialects.attributes.values import bool_attr, dtype_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import dtype
 from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import INTEGERS, Scalar, computation_dtype, machine_type

@@ -12,7 +12,8 @@ from xdsl.ir import SSAValue
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, tensor_type
 from fxc.dialects.attributes.values import Tree, dtype_attr, float_attr, int_attr, isa
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype, integer, number, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import dtype, integer, number
 
 WIDEST_RANGE = 1 << 31
 """The maximum range of random integers: for larger ranges, 53 bits are not uniform enough."""

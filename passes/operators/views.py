@@ -15,8 +15,9 @@ from fxc.dialects.attributes.types import is_tensor, sizes
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.index.forms import Form
-from fxc.passes.analysis.matching import integer, torch_op
+from fxc.passes.analysis.matching import integer
 from fxc.passes.operators.record import Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import ZERO, Index, View, broadcast_index, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import Uncovered

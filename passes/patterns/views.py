@@ -12,7 +12,8 @@ from fxc.dialects.attributes.values import int_attr, isa
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.effects import DROPOUTS
-from fxc.passes.analysis.matching import integer, integers, is_complex, is_default, producer, rank, same_type, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import integer, integers, is_complex, is_default, producer, rank, same_type
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
 _PERMUTES = ("aten.permute.default", "aten.transpose.int", "aten.t.default")

@@ -10,7 +10,8 @@ from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import Dim, is_tensor, tensor_type
 from fxc.dialects.attributes.values import Tree
 from fxc.dialects.torch_ops import TorchOp
-from fxc.passes.analysis.matching import integer, integers, torch_op
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import integer, integers
 
 _TRANSPOSES = ("torch.aten.t.default", "torch.aten.transpose.int", "torch.aten.permute.default")
 

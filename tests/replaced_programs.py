@@ -1,0 +1,33 @@
+"""Programs in which tests of ``fxc.replace_pattern`` replace calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import fxc
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+Y = torch.linspace(1, 3, 12).reshape(3, 4)
+
+
+def program_of(function: Callable[..., Any], *args: Tensor, route: str = "export", **more: Any) -> fxc.Program:
+    return fxc.capture(function, args, route=route, **more)
+
+
+def run(program: fxc.Program, *args: Tensor) -> Any:
+    return fxc.to_fx(program)(*args)
+
+
+def names(program: fxc.Program) -> list[str]:
+    """The operators of the entry function, short."""
+    return [op.name.removeprefix("torch.aten.").removesuffix(".default") for op in program.main.walk()][1:-1]
+
+
+def count(function: Callable[..., Any], pattern: Callable[..., Any], *args: Tensor, **more: Any) -> int:
+    """How often ``pattern`` matches in ``function``; the replacement is the pattern's own value, so results stay."""
+    program = program_of(function, *args)
+    return len(fxc.replace_pattern(program, pattern, pattern, **more).matches)
