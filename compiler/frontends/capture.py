@@ -26,22 +26,21 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.bridge import autograd_functions
 from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes
+from fxc.bridge.location import user_line
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
 from fxc.frontends.check_call import check_call, check_results, results_checked
-from fxc.frontends.eager_calls import EagerCalls
+from fxc.frontends.eager_calls import EagerCalls, IndexedWrites
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
 from fxc.frontends.import_fx import import_fx, import_traced
-from fxc.frontends.indexed_writes import IndexedWrites
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.seeded_generators import SEED_BEFORE, seeds_refused
-from fxc.frontends.user_lines import user_line
 from fxc.program.program import Program, is_frozen
 from fxc.semantics.trace import first_line
 

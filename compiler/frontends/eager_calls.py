@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
+
+from fxc.bridge.values import is_tuple
+from fxc.dialects.attributes.values import isa
 
 _FILLS = frozenset(
     {torch.Tensor.fill_, torch.Tensor.index_fill_, torch.Tensor.masked_fill_, torch.Tensor.__setitem__, torch.fill_}
@@ -38,3 +42,59 @@ class EagerCalls(TorchFunctionMode):
 
 def _detached(x: torch.Tensor) -> torch.Tensor:
     return x.detach() if x.requires_grad else x
+
+
+class IndexedWrites(TorchFunctionMode):
+    """Trace ``x[:, p] = y``, where ``p`` is a number in a tensor, as operators: PyTorch's implementation reads the number.
+
+    torch.export supports such an index for reads.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.Tensor.__setitem__ or not _is_view_by_data(items := _items(args[1], args[0].dim())):
+            return func(*args, **(kwargs or {}))
+        return _write(args[0], items, args[2])
+
+
+def _write(x: torch.Tensor, items: Sequence[Any], value: Any) -> None:
+    """Apply slices as a view; numbers in tensors become indices of ``index_put_``, which is differentiable."""
+    from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler  # imports Dynamo
+
+    places = [item if isinstance(item, torch.Tensor) else None for item in items if type(item) not in _REMOVED]
+    with _NonStrictTorchFunctionHandler():
+        view = x[tuple(slice(None) if isinstance(item, torch.Tensor) else item for item in items)]
+    if isinstance(value, torch.Tensor):
+        shape = [size for i, size in enumerate(view.shape) if i >= len(places) or places[i] is None]
+        while value.dim() > len(shape) and value.shape[0] == 1:
+            value = value.select(0, 0)
+    else:
+        value = torch.full((), value, dtype=x.dtype, device=x.device)
+    if any(place is not None for place in places):
+        torch.ops.aten.index_put_.default(view, places, value.to(x.device, x.dtype))
+    else:
+        view.copy_(value)
+
+
+_REMOVED = (int, torch.SymInt)
+"""Items that select one index and remove the dimension."""
+
+
+def _items(index: Any, dims: int) -> list[Any]:
+    """``index`` as one item for each dimension, with None for new dimensions."""
+    items = list(index) if is_tuple(index) else [index]
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    for i in places[:1]:
+        items[i : i + 1] = [slice(None)] * (dims - sum(item is not None and item is not Ellipsis for item in items))
+    return items
+
+
+def _is_view_by_data(items: Sequence[Any]) -> bool:
+    """Whether ``items`` only select and slice, and at least one is a number in a tensor."""
+    bounds = [bound for item in items for bound in ((item.start, item.stop, item.step) if isa(item, slice) else (item,))]
+    return all(bound is None or type(bound) is int or _is_number(bound) for bound in bounds) and any(map(_is_number, bounds))
+
+
+def _is_number(bound: Any) -> bool:
+    if isinstance(bound, torch.Tensor):
+        return bound.dim() == 0 and not (bound.is_floating_point() or bound.is_complex() or bound.dtype is torch.bool)
+    return isinstance(bound, torch.SymInt)

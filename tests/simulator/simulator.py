@@ -12,8 +12,7 @@ from types import CodeType
 
 import torch
 
-from fxc.codegen.triton.grids import programs_of
-from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
+from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource, programs_of
 from fxc.errors import KernelError
 from tests.simulator.blocks import DTYPES, Block, Diverged, scalar
 from tests.simulator.language import namespace

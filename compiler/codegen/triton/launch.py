@@ -27,8 +27,7 @@ from fxc.codegen.triton.ahead_of_time import (
     triton_version,
 )
 from fxc.codegen.triton.device import compile_target, runs_on, target_here
-from fxc.codegen.triton.grids import Grid, programs_of
-from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.kernel_source import Grid, KernelSource, programs_of
 from fxc.codegen.triton.measure import EventClock, by_turns
 from fxc.codegen.triton.printer import print_kernel
 from fxc.dialects import plan

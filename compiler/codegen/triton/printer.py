@@ -17,8 +17,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult
 
 from fxc.bridge.location import node_name
 from fxc.codegen.triton.elementwise import cast, expression
-from fxc.codegen.triton.grids import grid_of
-from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
+from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource, grid_of
 from fxc.codegen.triton.memory import STORES, write_memory
 from fxc.codegen.triton.names import RESERVED, python_name
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
