@@ -75,6 +75,7 @@ class Memory:
         for block in _blocks(scope):
             self._walk(block, unknown, top=True)
         self._settle(unknown)
+        self._writes[scope] = self._written
 
     def may_alias(self, a: SSAValue, b: SSAValue) -> bool:
         """Whether ``a`` and ``b`` may share memory."""

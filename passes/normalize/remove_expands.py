@@ -6,7 +6,7 @@ Ensures  no pointwise operator reads an ``aten.expand`` with ``implicit = true``
 Leaves   expansions by the user; those that are returned, written, or read by operators that do not broadcast; operands
          that determine the shape, strides or dtype of a result (a 0-d tensor ranks lower in type promotion); unnamed
          sizes.
-Cost     one walk, and an alias analysis where there is an implicit expansion.
+Cost     one walk; an alias analysis where there is an implicit expansion, and a round for each one in a chain.
 
 Before:
     func.func @main(%x: tensor<4x4xf32>, %b: tensor<4xf32>) {
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -66,17 +66,21 @@ def _is_implicit(op: Operation) -> bool:
 
 
 def _remove(expands: Sequence[Operation], memory: Memory) -> None:
-    for expand in expands:
-        large, small = expand.results[0], expand.operands[0]
-        if memory.is_written(large):
-            continue
-        for user in {use.operation: None for use in large.uses}:
-            if isinstance(user, TorchOp) and broadcasts(user) and accepts_smaller(user, large, small):
-                _read(user, large, small)
-        if large.first_use is None:
+    """Let users read past ``expands``, until nothing changes: an operand may be an expansion, or state a size of another."""
+    changed = True
+    while changed:
+        changed = any([_read_past(expand) for expand in expands if not memory.is_written(expand.results[0])])
+    for expand in reversed(expands):
+        if expand.results[0].first_use is None:
             Rewriter.erase_op(expand)
             count("expands removed")
 
 
-def _read(user: TorchOp, large: SSAValue, small: SSAValue) -> None:
-    user.operands = [small if operand is large else operand for operand in user.operands]
+def _read_past(expand: Operation) -> bool:
+    """Let the users of ``expand`` that broadcast read its operand. Whether there is such a user."""
+    large, small, changed = expand.results[0], expand.operands[0], False
+    for user in {use.operation: None for use in large.uses}:
+        if isinstance(user, TorchOp) and broadcasts(user) and accepts_smaller(user, large, small):
+            user.operands = [small if operand is large else operand for operand in user.operands]
+            changed = True
+    return changed

@@ -1,10 +1,11 @@
 """Merge operations that compute the same value.
 
 Assumes  verified IR.
-Ensures  an operation with the same name, operands, properties, attributes and result types as an earlier one that
-         dominates it (in its block, or in an enclosing block that its region may read) is erased. Idempotent.
-Leaves   operations with effects, random operators, operations with regions; reads of memory with a write in between;
-         pairs of which one is written, or both reach the output; commuted operands; constants that differ in a bit.
+Ensures  an operation with the same name, operands, properties, attributes and result types as an operation that
+         dominates it, and that its region may read, is erased. Idempotent.
+Leaves   operations with effects, random operators, operations with regions or without results; reads of memory that is
+         written in between (for an operation in a nested region or another block: anywhere in the region); pairs of
+         which one is written, or both reach the output; commuted operands; constants that differ in a bit.
 Cost     two walks, with a dictionary look-up per operation; an alias analysis where there are writes or equal
          operations.
 
@@ -25,26 +26,24 @@ After:
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.dialects.attributes.types import is_mutable
+from fxc.dialects.base.dominators import dominator_tree
 from fxc.dialects.base.effects import is_pure, reads_memory
 from fxc.passes.analysis.memory import Memory, Set, is_isolated, is_same_memory, scopes, writes_anything
 from fxc.passes.analysis.statistics import count
-
-_Seen: TypeAlias = dict[Hashable, Operation]
 
 
 @dataclass(frozen=True)
@@ -68,12 +67,14 @@ class _Search:
     """One walk over one scope.
 
     ``writes`` counts the writes to each alias set so far. Two reads of a set see the same values where this count is equal.
+    ``seen`` are the operations that dominate the current one, by key.
     """
 
     def __init__(self, scope: Operation, numbers: AttributeNumbers) -> None:
         self.scope, self.numbers = scope, numbers
         self.has_writes = writes_anything(scope)
         self.writes = Counter[Set]()
+        self.seen = defaultdict[Hashable, list[Operation]](list)
 
     @cached_property
     def memory(self) -> Memory:
@@ -81,36 +82,54 @@ class _Search:
         return Memory(self.scope)
 
     def run(self) -> None:
-        self.regions(self.scope, [])
+        self.regions(self.scope)
 
-    def regions(self, op: Operation, visible: list[_Seen]) -> None:
+    def regions(self, op: Operation) -> None:
         for region in op.regions:
-            single = region.first_block is region.last_block
-            for block in region.blocks:
-                self.block(block, [*visible, {}] if single else [{}])
+            if region.blocks:
+                self.blocks_by_dominance(op, region)
 
-    def block(self, block: Block, visible: list[_Seen]) -> None:
+    def blocks_by_dominance(self, op: Operation, region: Region) -> None:
+        """Visit each block of ``region`` of ``op`` with only the operations of its dominators seen."""
+        blocks = tuple(region.blocks)
+        several = len(blocks) > 1
+        children = dominator_tree(blocks) if several else {blocks[0]: []}
+        stack: list[Block | list[list[Operation]]] = [*(block for block in blocks if block not in children), blocks[0]]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, list):
+                for operations in item:
+                    operations.pop()
+                continue
+            if several:
+                self.count_writes(op)  # those of any block may come between a dominator and this block
+            stack += self.block(item), *children.get(item, ())
+
+    def block(self, block: Block) -> list[list[Operation]]:
+        """Visit the operations of ``block``. Returns the lists of ``seen`` that got one more."""
+        extended = list[list[Operation]]()
         op = block.first_op
         while op is not None:
             following = op.next_op
             self.count_writes(op)
             if not op.regions:
-                self.visit(op, visible)
+                self.visit(op, extended)
             elif not is_isolated(op):
-                self.regions(op, visible)
+                self.regions(op)
                 self.count_writes(op)
             op = following
+        return extended
 
     def count_writes(self, op: Operation) -> None:
         if self.has_writes:
             self.writes.update(self.memory.writes_of(op))
 
-    def visit(self, op: Operation, visible: list[_Seen]) -> None:
+    def visit(self, op: Operation, extended: list[list[Operation]]) -> None:
         if not op.results or not is_pure(op) or op.has_trait(IsTerminator):
             return
-        key = self.key(op)
-        for seen in visible:
-            if (earlier := seen.get(key)) is not None and self.can_merge(earlier, op):
+        equal = self.seen[self.key(op)]
+        for earlier in equal:
+            if self.can_merge(earlier, op):
                 for old, new in zip(op.results, earlier.results, strict=True):
                     name = new._name
                     old.replace_all_uses_with(new)
@@ -120,7 +139,12 @@ class _Search:
                 Rewriter.erase_op(op)
                 count("ops merged")
                 return
-        visible[-1].setdefault(key, op)
+        if not equal or len(op.results) > 1 or (self.is_written(equal[-1]) and not self.is_written(op)):
+            equal.append(op)  # otherwise what can be merged with it can also be merged with an earlier one
+            extended.append(equal)
+
+    def is_written(self, op: Operation) -> bool:
+        return any(self.memory.is_written(result) for result in op.results if is_mutable(result.type))
 
     def key(self, op: Operation) -> Hashable:
         numbers = self.numbers
@@ -146,6 +170,6 @@ class _Search:
                 return False
             if same_memory:
                 continue
-            if memory.is_written(a) or memory.is_written(b) or (memory.reaches_output(a) and memory.reaches_output(b)):
+            if memory.reaches_output(a) and memory.reaches_output(b):
                 return False
-        return True
+        return same_memory or not (self.is_written(earlier) or self.is_written(later))

@@ -188,3 +188,23 @@ func.func @converted(%x: tensor<2x4xf32>, %i: tensor<4xi64>, %k: tensor<2x4xi64>
   %w = torch.aten.lt.Tensor(%k, %e) : (tensor<2x4xi64>, tensor<2x4xi64, #torch.meta<strides = [0, 1]>>) -> tensor<2x4xi1>
   fx.output((%y, %z, %w)) : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xi1>) -> ()
 }
+
+// -----
+
+/// A chain of expansions, and one whose unnamed size another operand states only once that one is not expanded either.
+// CHECK-LABEL: func.func @chain
+// CHECK-NEXT:    %y = torch.aten.add.Tensor(%x, %b)
+// CHECK-LABEL: func.func @sizes_of_each_other
+// CHECK-NEXT:    %y = torch.aten.addcmul.default(%x, %b, %c)
+func.func @chain(%x: tensor<2x3x4xf32>, %b: tensor<4xf32>) {
+  %e = torch.aten.expand.default(%b, [3, 4], implicit = true) : (tensor<4xf32>) -> tensor<3x4xf32, #torch.meta<strides = [0, 1]>>
+  %f = torch.aten.expand.default(%e, [2, 3, 4], implicit = true) : (tensor<3x4xf32, #torch.meta<strides = [0, 1]>>) -> tensor<2x3x4xf32, #torch.meta<strides = [0, 0, 1]>>
+  %y = torch.aten.add.Tensor(%x, %f) : (tensor<2x3x4xf32>, tensor<2x3x4xf32, #torch.meta<strides = [0, 0, 1]>>) -> tensor<2x3x4xf32>
+  fx.output(%y) : (tensor<2x3x4xf32>) -> ()
+}
+func.func @sizes_of_each_other(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>, %b: tensor<4xf32>, %c: tensor<4xf32>, %n: !torch.int<"s0">, %m: !torch.int) {
+  %e = torch.aten.expand.default(%b, [%n, 4], implicit = true) : (tensor<4xf32>, !torch.int<"s0">) -> tensor<?x4xf32, #torch.meta<sizes = ["s0", 4], strides = [0, 1]>>
+  %f = torch.aten.expand.default(%c, [%m, 4], implicit = true) : (tensor<4xf32>, !torch.int) -> tensor<?x4xf32>
+  %y = torch.aten.addcmul.default(%x, %e, %f) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>, tensor<?x4xf32, #torch.meta<sizes = ["s0", 4], strides = [0, 1]>>, tensor<?x4xf32>) -> tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>
+  fx.output(%y) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> ()
+}
