@@ -5,7 +5,7 @@ Ensures  a group whose operators have rules (``passes/operators``), or decompose
          tensors with ``arith`` and ``math``: one per result of the group and per reduction. Views are affine maps, half
          precision is computed in float32 and rounded where it is stored. Result types are unchanged.
 Leaves   groups with operators, dtypes, layouts, devices or sizes without a rule (see the class): their operations run
-         one by one. Such groups are counted.
+         one by one. Such groups are counted, and remarked on.
 Cost     one walk; an element that several tensors depend on is written once per tensor. A PyTorch trace for each
          operator without a rule. Groups equal but for names are converted once and copied.
 
@@ -65,6 +65,7 @@ from fxc.passes.operators.generics import Generics, check_types
 from fxc.passes.operators.scalars import Uncovered
 from fxc.passes.operators.table import has_formula, operator_of, replace_by_parts
 from fxc.passes.rewriting.one_group import one_group
+from fxc.passes.rewriting.remarks import remark
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def _convert(conversions: Conversions, group: GroupOp) -> None:
     except Uncovered as reason:
         count("groups left to the library")
         count(f"because of {reason}")
+        remark(ConvertFusionToLinalgPass.name, f"left to the library because of {reason}", group)
     else:
         _replace(group, body)
         count("groups converted")

@@ -1,4 +1,5 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=convert-fusion-to-linalg | filecheck %s
+// RUN: fxc-opt %s --split-input-file -p convert-fusion-to-linalg --remarks=convert-fusion-to-linalg -o %t 2>&1 | filecheck %s --check-prefix=WHY
 
 /// A chain: one generic, whose maps broadcast. A factor of 1 would be left out.
 // CHECK-LABEL: func.func @pointwise
@@ -112,6 +113,7 @@ func.func @compare(%x: tensor<4xi64>, %k: tensor<4xbf16>) {
 // -----
 
 /// An operator without a rule.
+// WHY: remark: convert-fusion-to-linalg: left to the library because of aten.cumsum.default: %s = fusion.group (in @no_rule)
 // CHECK-LABEL: func.func @no_rule
 // CHECK-NEXT:    %s = fusion.group ({
 // CHECK-NEXT:      %a = torch.aten
@@ -158,6 +160,7 @@ func.func @divided(%x: tensor<4xi64>) {
 // -----
 
 /// By others PyTorch raises where one is 0.
+// WHY: remark: convert-fusion-to-linalg: left to the library because of an integer division by what may be 0: %s = fusion.group (in @by_zero)
 // CHECK-LABEL: func.func @by_zero
 // CHECK-NEXT:    %s = fusion.group ({
 // CHECK-NEXT:      %a = torch.aten
