@@ -25,7 +25,7 @@ from fxc.api import pipeline_for
 from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, RecordOp, WaitOp, stream_of
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.errors import PassError
+from fxc.errors import PipelineError
 from fxc.export.host import host_program
 from fxc.options import Options
 from fxc.passes.plan.assign_streams import AssignStreamsPass, reduced
@@ -332,7 +332,7 @@ def test_fewest_edges(wanted: list[set[int]]) -> None:
 
 
 def test_there_is_at_least_one_stream() -> None:
-    with pytest.raises(PassError, match="streams = 0"):
+    with pytest.raises(PipelineError, match=r"option streams of pass assign-streams is int \(at least 1\), got 0"):
         run_pass(TWO, "assign-streams{streams=0}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
@@ -35,7 +35,8 @@ class TryPass(ModulePass):
     sizes: tuple[int, ...] = ()
     loud: bool = False
     limit: int | None = 3
-    ratio: float | None = None
+    ratio: float | None = field(default=None, metadata={"maximum": 2})
+    share: int = field(default=4, metadata={"minimum": 1, "maximum": 64})
     mode: Literal["fast", "exact"] = "fast"
     colour: Colour = Colour.RED
 
@@ -77,6 +78,7 @@ def one(text: str) -> ModulePass:
         ("try{loud=false}", TryPass()),
         ("try{limit=none}", TryPass(limit=None)),
         ("try{ratio=2}", TryPass(ratio=2.0)),
+        ("try{ratio=none share=64}", TryPass(share=64)),
         ("try{mode=exact colour=blue}", TryPass(mode="exact", colour=Colour.BLUE)),
         ('try{text="a, b} \\"c\\" \\\\ ="}', TryPass(text='a, b} "c" \\ =')),
         ("try{text=true}", TryPass(text="true")),
@@ -109,6 +111,9 @@ def test_nesting_round_trip(text: str) -> None:
         ("try{max-rounds=1.5}", "option max-rounds of pass try is int, got 1.5"),
         ("try{max-rounds}", "option max-rounds of pass try is int, got nothing"),
         ("try{max-rounds=1,2}", "is int, got 1,2"),
+        ("try{share=-1}", r"option share of pass try is int \(1 to 64\), got -1"),
+        ("try{share=65}", r"option share of pass try is int \(1 to 64\), got 65"),
+        ("try{ratio=nan}", r"option ratio of pass try is float or none \(at most 2\), got nan"),
         ("try{loud=yes}", "is bool, got yes"),
         ("try{colour=green}", r"is one of red\|blue, got green"),
         ('try{limit="3"}', 'is int or none, got "3"'),

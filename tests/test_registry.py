@@ -39,6 +39,8 @@ def test_options_are_typed_and_have_defaults(name: str) -> None:
         assert hints[field.name] is not Any
         has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         assert has_default, f"option {field.name} of {name} needs a default"
+        if isinstance(field.default, (int, float)) and not isinstance(field.default, bool):
+            assert "minimum" in field.metadata, f"option {field.name} of {name} needs the range of its numbers"
     instance = cls()
     assert make_pass(cls, spec_of(instance)) == instance
     assert all(": " in line for line in option_help(cls))

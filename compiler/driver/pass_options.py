@@ -1,11 +1,15 @@
-"""Passes from names and options, and back. The options of a pass are the fields of its dataclass."""
+"""Passes from names and options, and back. The options of a pass are the fields of its dataclass.
+
+The range of a number is the metadata of its field: ``field(default=8, metadata={"minimum": 1, "maximum": 64})``.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
-from types import NoneType, UnionType
+from math import inf
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
@@ -14,6 +18,8 @@ from fxc.driver.pipeline_text import PassSpec, Word, scalar_word
 from fxc.errors import PipelineError, nearest
 
 _Convert = Callable[[tuple[Word, ...]], Any]
+_Limits = Mapping[str, float]
+_NO_LIMITS: _Limits = MappingProxyType({})
 
 
 def make_pass(cls: type[ModulePass], spec: PassSpec) -> ModulePass:
@@ -27,7 +33,7 @@ def make_pass(cls: type[ModulePass], spec: PassSpec) -> ModulePass:
             accepted = ", ".join(option_help(cls)) or "none"
             raise PipelineError(f"pass {cls.name} has no option {written}; it accepts: {accepted}", hint=nearest(key, fields))
         name = fields[key].name
-        arguments[name] = _convert(hints[name], words, f"option {key} of pass {cls.name}")
+        arguments[name] = _convert(hints[name], words, f"option {key} of pass {cls.name}", fields[key].metadata)
     missing = [key for key, field in fields.items() if _is_required(field) and field.name not in arguments]
     if missing:
         raise PipelineError(f"pass {cls.name} needs option {', '.join(missing)}", hint=f"write {cls.name}{{{missing[0]}=...}}")
@@ -53,7 +59,7 @@ def option_help(cls: type[ModulePass]) -> list[str]:
     lines = list[str]()
     for field in _options(cls):
         default = "" if _is_required(field) else " = " + (",".join(map(str, _words(_default(field)))) or '""')
-        lines.append(f"{field.name.replace('_', '-')}: {_type_text(hints[field.name])}{default}")
+        lines.append(f"{field.name.replace('_', '-')}: {_type_text(hints[field.name], field.metadata)}{default}")
     return lines
 
 
@@ -76,14 +82,16 @@ def _words(value: tuple[Any, ...] | list[Any] | Enum | str | float | None) -> tu
     return tuple(scalar_word(item.value if isinstance(item, Enum) else item) for item in values)
 
 
-def _convert(hint: Any, words: tuple[Word, ...], what: str) -> Any:
+def _convert(hint: Any, words: tuple[Word, ...], what: str, limits: _Limits = _NO_LIMITS) -> Any:
     for accepts in _converters(hint):
         try:
-            return accepts(words)
+            value = accepts(words)
         except ValueError:
             continue
+        if not limits or value is None or limits.get("minimum", -inf) <= value <= limits.get("maximum", inf):
+            return value
     given = ",".join(map(str, words)) or "nothing"
-    raise PipelineError(f"{what} is {_type_text(hint)}, got {given}")
+    raise PipelineError(f"{what} is {_type_text(hint, limits)}, got {given}")
 
 
 def _converters(hint: Any) -> list[_Convert]:
@@ -133,7 +141,11 @@ def _member(members: dict[str, Any], word: Word) -> Any:
     return members[word.text]
 
 
-def _type_text(hint: Any) -> str:
+def _type_text(hint: Any, limits: _Limits = _NO_LIMITS) -> str:
+    if limits:
+        low, high = limits.get("minimum"), limits.get("maximum")
+        span = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
+        return f"{_type_text(hint)} ({span})"
     origin, arguments = get_origin(hint), get_args(hint)
     name: str = getattr(hint, "__name__", str(hint))
     if origin in (Union, UnionType):

@@ -14,7 +14,7 @@
 // HELP:         constant-propagation: Evaluate operations
 // HELP:         Ensures  calls on constants
 // HELP:         Options:
-// HELP-NEXT:    max-elements: int = 64
+// HELP-NEXT:    max-elements: int (at least 0) = 64
 // HELP:         Before:
 // HELP:         After:
 // NAMED:        simplify: a pipeline of

@@ -36,7 +36,7 @@ After:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TupleType, UnitAttr
@@ -76,7 +76,7 @@ class CreateAutodiffSubgraphsPass(ModulePass):
 
     name = "create-autodiff-subgraphs"
 
-    threshold: int = 2
+    threshold: int = field(default=2, metadata={"minimum": 1})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)

@@ -40,7 +40,7 @@ After:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -59,7 +59,7 @@ from fxc.passes.rewriting.functions import copy_ops
 class InlineAutodiffSubgraphsPass(ModulePass):
     name = "inline-autodiff-subgraphs"
 
-    threshold: int = 5
+    threshold: int = field(default=5, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for subgraph in [inner for inner in op.walk() if isinstance(inner, SubgraphOp)]:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -73,9 +73,9 @@ class BatchMmPass(ModulePass):
 
     name = "batch-mm"
 
-    min_leaves: int = 4
-    min_batch: int = 8
-    max_elements: int = 1024 * 2048
+    min_leaves: int = field(default=4, metadata={"minimum": 2})
+    min_batch: int = field(default=8, metadata={"minimum": 2})
+    max_elements: int = field(default=1024 * 2048, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         least = min(self.min_leaves, self.min_batch)

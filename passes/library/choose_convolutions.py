@@ -30,7 +30,7 @@ After:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -56,7 +56,7 @@ class ChooseConvolutionsPass(ModulePass):
 
     name = "choose-convolutions"
 
-    gain: float = 0.95
+    gain: float = field(default=0.95, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)

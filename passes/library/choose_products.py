@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -55,8 +55,8 @@ class ChooseProductsPass(ModulePass):
 
     name = "choose-products"
 
-    gain: float = 0.9
-    least: int = 1 << 20
+    gain: float = field(default=0.9, metadata={"minimum": 0})
+    least: int = field(default=1 << 20, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)

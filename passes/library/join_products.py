@@ -34,7 +34,7 @@ After:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from xdsl.context import Context
@@ -70,7 +70,7 @@ class JoinProductsPass(ModulePass):
 
     name = "join-products"
 
-    gain: float = 0.97
+    gain: float = field(default=0.97, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)

@@ -31,7 +31,7 @@ After:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -55,7 +55,7 @@ class PackWeightsPass(ModulePass):
 
     name = "pack-weights"
 
-    gain: float = 0.97
+    gain: float = field(default=0.97, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)

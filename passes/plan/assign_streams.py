@@ -48,7 +48,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import PassFailedException
 
 from fxc.dialects.attributes.types import device, is_tensor, sizes
 from fxc.dialects.base.effects import has_side_effect, may_retain
@@ -71,11 +70,9 @@ class AssignStreamsPass(ModulePass):
 
     name = "assign-streams"
 
-    streams: int = 2
+    streams: int = field(default=2, metadata={"minimum": 1})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.streams < 1:
-            raise PassFailedException(f"{self.name}: streams = {self.streams}: the caller's stream is there, so at least 1")
         if self.streams == 1:
             return
         found = target_of(op)

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i64
@@ -87,7 +87,7 @@ class PlanMemoryPass(ModulePass):
 
     name = "plan-memory"
 
-    largest: int | None = None
+    largest: int | None = field(default=None, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {callee.function: callee for callee in callees(op)}

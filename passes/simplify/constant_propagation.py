@@ -24,7 +24,7 @@ After:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -56,7 +56,7 @@ class ConstantPropagationPass(ModulePass):
 
     name = "constant-propagation"
 
-    max_elements: int = 64
+    max_elements: int = field(default=64, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)

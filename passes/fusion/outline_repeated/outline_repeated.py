@@ -39,7 +39,7 @@ After:
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -70,8 +70,8 @@ class OutlineRepeatedPass(ModulePass):
 
     name = "outline-repeated"
 
-    shortest: int = 4
-    least: int = 2
+    shortest: int = field(default=4, metadata={"minimum": 1})
+    least: int = field(default=2, metadata={"minimum": 2})
     """The least number of equal runs for which a function is created."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

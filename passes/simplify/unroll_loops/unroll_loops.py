@@ -33,7 +33,7 @@ After:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
@@ -66,9 +66,9 @@ _SCALARS = (IntType, FloatType, BoolType)
 class UnrollLoopsPass(ModulePass):
     name = "unroll-loops"
 
-    max_trips: int = 63
-    max_body: int = 32
-    factor: int = 8
+    max_trips: int = field(default=63, metadata={"minimum": 0, "maximum": 4096})
+    max_body: int = field(default=32, metadata={"minimum": 0})
+    factor: int = field(default=8, metadata={"minimum": 1, "maximum": 1024})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
