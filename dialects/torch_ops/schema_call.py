@@ -15,6 +15,7 @@ from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.text.call_lines import Layout
 from fxc.dialects.text.call_text import Arguments
+from fxc.dialects.torch_ops.argument_kinds import fits
 from fxc.dialects.torch_ops.schema import Schema
 
 KEYWORDS = "keywords"
@@ -160,9 +161,13 @@ class SchemaCall(CallOp):
     @local
     def verify_(self) -> None:
         by_name = self.SCHEMA.by_name
-        for name in self.properties:
-            if name not in by_name and name != KEYWORDS:
+        for name, value in self.properties.items():
+            if name == KEYWORDS:
+                continue
+            if name not in by_name:
                 raise VerifyException(f"{self.name} has no argument {name!r}; it takes {', '.join(by_name)}")
+            if not fits(value, by_name[name].type):
+                raise VerifyException(f"{self.name}: argument {name!r} must be of type {by_name[name].type}")
         templates = self._templates()
         for name in self.SCHEMA.required:
             if name not in templates:

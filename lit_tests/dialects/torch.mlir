@@ -83,3 +83,17 @@ func.func @namespaces(%x: tensor<4xf32>) {
   %b = torch.aten.relu_.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   func.return
 }
+
+/// Constants that PyTorch converts to the type of the schema: a truth value, an integer, one number for a list, none.
+// CHECK-LABEL: func.func @converted_constants
+// CHECK-NEXT:    torch.aten.add.Tensor(%x, 1, alpha = true)
+// CHECK-NEXT:    torch.aten.sum.dim_IntList(%x, 0, 1)
+// CHECK-NEXT:    torch.aten.leaky_relu.default(%x, 1)
+// CHECK-NEXT:    torch.aten.index.Tensor(%x, [none, %x])
+func.func @converted_constants(%x: tensor<2x2xi64>) {
+  %a = torch.aten.add.Tensor(%x, 1, alpha = true) : (tensor<2x2xi64>) -> tensor<2x2xi64>
+  %b = torch.aten.sum.dim_IntList(%x, 0, 1) : (tensor<2x2xi64>) -> tensor<1x2xi64>
+  %c = torch.aten.leaky_relu.default(%x, 1) : (tensor<2x2xi64>) -> tensor<2x2xi64>
+  %d = torch.aten.index.Tensor(%x, [none, %x]) : (tensor<2x2xi64>, tensor<2x2xi64>) -> tensor<2x2x2xi64>
+  func.return
+}

@@ -143,3 +143,35 @@ func.func private @f(tensor<2xf32, #torch.meta<shape = [2]>>)
 
 // expected-error@+1 {{expected one of sizes, strides, device, layout, each once; got device}}
 func.func private @f(tensor<2xf32, #torch.meta<device = "cuda", device = "cuda">>)
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error@+1 {{torch.aten.add.Tensor: argument 'alpha' must be of type Scalar}}
+  %a = torch.aten.add.Tensor(%x, %x, alpha = "x") : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error@+1 {{torch.aten.sum.dim_IntList: argument 'dim' must be of type int[1]?}}
+  %a = torch.aten.sum.dim_IntList(%x, [0, 0.5]) : (tensor<2xf32>) -> tensor<f32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error@+1 {{torch.aten.view.default: argument 'size' must be of type SymInt[]}}
+  %a = torch.aten.view.default(%x, 2) : (tensor<2xf32>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error@+1 {{torch.aten.softmax.int: argument 'dim' must be of type int}}
+  %a = torch.aten.softmax.int(%x, none) : (tensor<2xf32>) -> tensor<2xf32>
+  func.return
+}
