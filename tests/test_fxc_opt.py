@@ -69,6 +69,16 @@ def test_file_that_is_not_text(tmp_path: Path) -> None:
     assert code == 1 and "is not UTF-8 text" in err
 
 
+def test_a_failing_part_leaves_no_file(tmp_path: Path) -> None:
+    """As in mlir-opt: stdout gets the parts that are valid, a file is written only where all are."""
+    text = "func.func @a() {\n  func.return\n}\n// -----\nfunc.func b\n"
+    out = tmp_path / "out.mlir"
+    assert run(["--split-input-file", "-o", str(out)], text)[:2] == (1, "")
+    assert not out.exists()
+    code, printed, _ = run(["--split-input-file"], text)
+    assert code == 1 and "func.func @a" in printed
+
+
 def test_usage_errors_exit_with_2() -> None:
     code, out, err = run(["--no-such-option"])
     assert (code, out) == (2, "") and err.startswith("error: No such option")

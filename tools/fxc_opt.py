@@ -88,7 +88,8 @@ Examples:
 @click.argument("file", default="-", type=click.Path(allow_dash=True))
 @_INPUT("-o", "output", metavar="FILE", type=click.Path(dir_okay=False), help="Write the IR here, not to stdout.")
 @_INPUT("--emit", default="mlir", type=click.Choice(list(EMITTERS)), show_default=True, help="What to write.")
-@_INPUT("--split-input-file", is_flag=True, help='Treat the parts between "// -----" lines as separate files.')
+@_INPUT("--split-input-file", is_flag=True,
+        help='Treat the parts between "// -----" lines as separate files. Each is processed, also where one fails.')
 @_INPUT("--print-debuginfo", is_flag=True, help="Print locations: FX node names, module paths, source lines.")
 @_INPUT("--print-op-generic", is_flag=True, help="Print every op in MLIR's generic form.")
 @_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept operations of unregistered dialects, in generic form.")
@@ -157,7 +158,7 @@ def _run(arguments: dict[str, Any]) -> int:
     watchers = (statistics, print_ir) if arguments["statistics"] else (print_ir,)
     with remarking(_known(arguments["remarks"], registry, "to explain"), sys.stderr.write):
         outcome = drive(_driver_options(arguments, registry), read_text(arguments["file"]), timer, watchers)
-    if outcome.output is not None:
+    if not outcome.failed or arguments["output"] in (None, "-"):  # as mlir-opt does: no file of some parts only
         write_output(arguments["output"], outcome.output)
     for error in outcome.errors:
         complain(error, arguments["traceback"])
@@ -167,7 +168,7 @@ def _run(arguments: dict[str, Any]) -> int:
         print_timing(timer)
     if arguments["statistics"]:
         print_statistics(statistics)
-    return 0 if outcome.output is not None else 1
+    return 1 if outcome.failed else 0
 
 
 def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> DriverOptions:

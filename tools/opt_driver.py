@@ -50,11 +50,15 @@ class DriverOptions:
 
 @dataclass(frozen=True)
 class DriverResult:
-    """``output`` is None on failure; ``problems`` are complete messages."""
+    """``output``: the text of all chunks, empty for a failing one. ``problems`` are complete messages."""
 
-    output: str | None
+    output: str
     problems: tuple[str, ...]
     errors: tuple[FxcError, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.errors or self.problems)
 
 
 def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instrumentation, ...] = ()) -> DriverResult:
@@ -69,22 +73,21 @@ def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instr
     errors: list[FxcError] = []
     problems: list[str] = []
     for number, chunk in enumerate(chunks, 1):
+        output, said = "", list[expected.Diagnostic]()
         try:
             numbered = replace(options, crash_reproducer=_numbered(options, number))
-            outputs.append(_one_chunk(numbered, chunk, timer, watchers))
-            said: list[expected.Diagnostic] = []
+            output = _one_chunk(numbered, chunk, timer, watchers)
         except RecursionError:
-            said = []
             errors.append(FxcError("the text is nested too deeply", place=options.filename))
         except FxcError as error:
             said = expected.diagnostics_of(error, options.filename)
             errors.append(error)
+        outputs.append(output)
         if options.verify_diagnostics:
             problems += expected.mismatches(chunk, said, options.filename)
     if options.verify_diagnostics:
         errors = []
-    failed = bool(errors or problems)
-    return DriverResult(None if failed else "// -----\n".join(outputs), tuple(problems), tuple(errors))
+    return DriverResult("// -----\n".join(outputs), tuple(problems), tuple(errors))
 
 
 def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instrumentation, ...]) -> str:
