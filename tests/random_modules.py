@@ -35,6 +35,7 @@ from fxc.dialects.fx import (
 )
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class, op_class, table
+from fxc.dialects.torch_ops.argument_kinds import fits
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from tests.random_attributes import (
     ATTRIBUTES,
@@ -72,6 +73,12 @@ class Scope:
     def tree(self) -> values.Tree:
         return self.draw(trees(self.available))
 
+    def argument(self, type: str) -> values.Tree:
+        """A tree that fits an argument of ``type`` of a schema."""
+        tree = self.tree()
+        constants = (values.int_attr(self.draw(st.integers(-3, 3))), values.str_attr("a"), ArrayAttr([]))
+        return tree if fits(values.encode(tree, []), type) else next(each for each in constants if fits(each, type))
+
     def trees(self, most: int = 3) -> list[values.Tree]:
         return [self.tree() for _ in range(self.draw(st.integers(0, most)))]
 
@@ -87,7 +94,7 @@ class Scope:
         for argument in cls.SCHEMA.arguments:
             if argument.default is None or self.draw(st.booleans()):
                 plain = self.available and self.draw(st.booleans())
-                bound[argument.name] = self.draw(st.sampled_from(self.available)) if plain else self.tree()
+                bound[argument.name] = self.draw(st.sampled_from(self.available)) if plain else self.argument(argument.type)
         args, kwargs = cls.divide(bound)
         while args and self.draw(st.integers(0, 3)) == 0:
             last = [argument.name for argument in cls.SCHEMA.arguments if argument.name in bound][len(args) - 1]
