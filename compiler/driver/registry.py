@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 
 from xdsl.passes import ModulePass
 
 from fxc.errors import PipelineError, nearest
 from fxc.passes import available, load, pass_in
+
+_LOADED = "fxc_loaded_pass_"
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,17 @@ class PassRegistry:
         return self.with_pass(_load_file(path))
 
 
+def load_arguments(passes: Iterable[ModulePass]) -> str:
+    """The arguments of ``fxc-opt`` that load those of ``passes`` that ``with_file`` loaded, each after a space."""
+    modules = [sys.modules[type(each).__module__] for each in passes if type(each).__module__.startswith(_LOADED)]
+    files = dict.fromkeys(str(Path(module.__file__).resolve()) for module in modules if module.__file__)
+    return "".join(f" --load-pass={quote(file)}" for file in files)
+
+
 def _load_file(path: Path) -> type[ModulePass]:
     if not path.is_file():
         raise PipelineError(f"no pass can be loaded from {path}: there is no such file")
-    name = f"fxc_loaded_pass_{path.stem}"
+    name = _LOADED + path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise PipelineError(f"no pass can be loaded from {path}: it is not a Python file", hint="name it *.py")

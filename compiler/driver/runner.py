@@ -30,12 +30,22 @@ from fxc.driver.declared_types import check_types
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.instrumentation import Instrumentation, PassRun
 from fxc.driver.isolation import Isolated, isolated
-from fxc.driver.pipeline import Anchored, NamedSteps, Step, anchors, pipeline_text
+from fxc.driver.pipeline import Anchored, NamedSteps, Step, anchors, passes_in, pipeline_text
+from fxc.driver.registry import load_arguments
 from fxc.driver.source_places import parse_with_places
 from fxc.driver.timing import Timer
 from fxc.errors import FxcError, ParseError, PassError, PipelineError, VerifyError, nearest
 
-_UNKNOWN_OP = re.compile(r"Operation (\S+) is not registered")
+_UNKNOWN = re.compile(r"(?:Operation |dialect |')(\S+?)'? is not registered")
+_UNDEFINED = re.compile(r"(%\S+) is not defined")
+_VALUE = re.compile(r"%[\w$.-]+")
+_SHAPE = "write a shape as in tensor<4x?xf32>"
+_HINTS = {
+    "an element type expected": _SHAPE,
+    "Expected 'x' in shape delimiter": _SHAPE,
+    "Operation builtin.unregistered": 'write it in generic form, as in "dialect.op"(%x) : (i32) -> i32',
+}
+"""What to write, by how the message starts."""
 PlaceOf = Callable[[Operation], "str | None"]
 
 
@@ -87,15 +97,19 @@ def parse_error(error: XdslParseError) -> ParseError:
     lines = (content if isinstance(content, str) else content.decode("utf-8", "replace")).split("\n")
     line = lines[location.line - 1].strip() if location.line <= len(lines) else ""
     message = error.msg.strip()
-    return ParseError(message, place=str(location), op=line[:160] or None, hint=_op_hint(message))
+    if message == "Expected shape type.":
+        message = "an element type expected"
+    return ParseError(message, place=str(location), op=line[:160] or None, hint=_parse_hint(message, lines))
 
 
-def _op_hint(message: str) -> str | None:
-    """A hint with the operators whose names are nearest to a misspelt one."""
-    match = _UNKNOWN_OP.fullmatch(message)
-    if match is None:
-        return None
-    return nearest(match[1], [f"torch.{name}" for name in table()]) if match[1].startswith("torch.") else None
+def _parse_hint(message: str, lines: Sequence[str]) -> str | None:
+    """The fix of a parse error: the nearest names to a misspelt one, or what to write."""
+    if (match := _UNKNOWN.fullmatch(message)) is not None:
+        operators = (f"torch.{name}" for name in table()) if match[1].startswith("torch.") else ()
+        return nearest(match[1], operators) or "fxc-opt --allow-unregistered-dialect accepts unknown names in generic form"
+    if (match := _UNDEFINED.fullmatch(message)) is not None:
+        return nearest(match[1], {name for line in lines for name in _VALUE.findall(line)} - {match[1]})
+    return next((hint for start, hint in _HINTS.items() if message.startswith(start)), None)
 
 
 class _Run:
@@ -195,11 +209,12 @@ class _Run:
         if path is None or self.text_before is None:
             return None
         replay = reproducer.Reproducer(pipeline_text(self.pipeline), self.options.verify_each, self.context.allow_unregistered)
+        loads = load_arguments(passes_in(self.pipeline))
         try:
-            reproducer.write(path, replay, self.text_before, message, self.options.inputs)
+            reproducer.write(path, replay, self.text_before, message, self.options.inputs, loads)
         except OSError as error:  # must not hide the original failure
             return f"no reproducer could be written: {error}"
-        return f"replay with: fxc-opt --run-reproducer {path}"
+        return f"replay with: fxc-opt --run-reproducer {path}{loads}"
 
 
 def _message(instance: ModulePass | None, error: BaseException) -> str:

@@ -9,8 +9,8 @@
 // RUN: not fxc-opt %s %{passes} -p fail-on 2>&1 | filecheck %s --check-prefix=POLITE
 
 // CHECK: error: pass fail-on crashed: KeyError: 'missing'
-// CHECK: hint: replay with: fxc-opt --run-reproducer {{.*}}.mlir
-// FILE: replay with: fxc-opt --run-reproducer
+// CHECK: hint: replay with: fxc-opt --run-reproducer {{.*}}.mlir --load-pass={{.*}}drop_unused.py --load-pass={{.*}}fail_on.py{{$}}
+// FILE: replay with: fxc-opt --run-reproducer {{.*}}.mlir --load-pass={{.*}}drop_unused.py --load-pass={{.*}}fail_on.py{{$}}
 // FILE: mlir_reproducer: {
 // FILE-NEXT: pipeline: "builtin.module(drop-unused,func.func(fail-on{how=crashing}))",
 // FILE-NEXT: verify_each: false,
