@@ -59,7 +59,7 @@ def test_a_line_reads_the_same_when_it_is_known(sample: Sample) -> None:
         ('%b = torch.aten.add.Tensor(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> loc("n")', None),
         ("%b = torch.aten.add.Tensor(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> // why", None),
         ("%b = torch.aten.add.Tensor(%x, %y) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>", "operand is used with type"),
-        ("%b = torch.aten.add.Tensor(%x, %q) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>", "used but not defined"),
+        ("%b = torch.aten.add.Tensor(%x, %q) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>", "%q is not defined"),
         ("%b = torch.aten.add.Tensor(%x, %x) : (tensor<2xf32>) -> tensor<2xf32>", "expected 1 operand types but had 2"),
         ("%b = torch.aten.add.Tensor(%x#1, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>", "index out of bounds"),
         ("%a = torch.aten.add.Tensor(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>", "%a is already defined"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -45,6 +46,21 @@ class _PlacingParser(FxcParser):
         op = super().parse_operation()
         self.starts[op] = start
         return op
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError as error:
+            if error.msg.startswith("values used but not defined"):  # xDSL reports it at the end of the text
+                self._undefined()
+            raise
+
+    def _undefined(self) -> NoReturn:
+        name, by_index = next(iter(self.forward_ssa_references.items()))
+        use = next(iter(by_index.values())).first_use
+        start = 0 if use is None else self.starts.get(use.operation, 0)
+        found = re.compile(rf"%{re.escape(name)}(?![\w$.-])").search(self.lexer.input.content, start)
+        self.raise_error(f"%{name} is not defined", *(found.span() if found else ()))
 
 
 def parse_with_places(context: Context, text: str, filename: str) -> tuple[ModuleOp, SourcePlaces]:

@@ -44,7 +44,7 @@ from fxc.dialects.autodiff import (
 )
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.text.diagnostics import one_line, place_of
-from fxc.dialects.text.syntax import op_text
+from fxc.dialects.text.syntax import op_text, written_name
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
@@ -109,7 +109,7 @@ class ReferenceInterpreter:
             reads = list(_reads(op))
             try:
                 if (gone := next((value for value in reads if env.get(value) is _RELEASED), None)) is not None:
-                    raise KernelError(f"%{gone._name or 'an operand'} is used after its release", op=op_text(op))
+                    raise KernelError(f"%{written_name(gone) or 'an operand'} is used after its release", op=op_text(op))
                 results = self.op(op, env)
             except FxcError as error:
                 error.op, error.place = error.op or one_line(op), error.place or place_of(op)

@@ -6,6 +6,7 @@ xDSL's lexer takes exponential time on a long string literal that is not closed,
 from __future__ import annotations
 
 import re
+from math import isinf
 from typing import NoReturn, cast
 
 from xdsl.utils.exceptions import ParseError
@@ -35,6 +36,7 @@ _TOKEN = re.compile(SPACE + "(?:" + "|".join(f"({pattern})" for pattern in _KIND
 _SPACE = re.compile(SPACE, re.ASCII)
 _BY_GROUP = [None, *(None if name == "PUNCTUATION" else MLIRTokenKind[name] for name in _KINDS)]
 _PUNCTUATION = KIND_BY_PUNCTUATION_SPELLING
+_EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 _HEX_ESCAPE = re.compile(r"\\[0-9A-Fa-f]")
 
 
@@ -77,8 +79,13 @@ class FxcLexer(MLIRLexer):
         if token.kind is MLIRTokenKind.STRING_LIT and _HEX_ESCAPE.search(text):
             if not StringLiteral.from_span(token.span).bytes_contents.isascii():
                 token.kind = MLIRTokenKind.BYTES_LIT
-        elif token.kind is MLIRTokenKind.INTEGER_LIT and len(text) > DIGITS:
-            raise ParseError(token.span, f"an integer literal of more than {DIGITS} digits")
+        elif token.kind is MLIRTokenKind.INTEGER_LIT:
+            if len(text) > DIGITS:
+                raise ParseError(token.span, f"an integer literal of more than {DIGITS} digits")
+            if (exponent := _EXPONENT.match(self.input.content, self.pos)) is not None:
+                raise ParseError(token.span, f"a float has a point: write {text}.0{exponent.group()}")
+        elif token.kind is MLIRTokenKind.FLOAT_LIT and isinf(float(text)):
+            raise ParseError(token.span, f"{text} is too large for a float")
         return token
 
     def _fail(self) -> NoReturn:

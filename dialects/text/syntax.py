@@ -12,6 +12,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import IO, Any
+from weakref import WeakKeyDictionary
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, IntegerType, LocationAttr, ModuleOp, StringAttr
@@ -28,11 +29,17 @@ from fxc.dialects.attributes.values import isa, string_text
 from fxc.dialects.text.call_lines import CallLines
 from fxc.dialects.text.lexer import FxcLexer, closing
 
+_written = WeakKeyDictionary[SSAValue, str]()
 _type_text = dict[Attribute, str]()
 _text_of = dict[int, tuple[Attribute, str]]()  # by id: hashing a type walks it, and few objects stand for one type
 MAX_WIDTH = 2**24 - 1
 """MLIR's limit. Without it, verifying a number of type ``i99999999999`` takes gigabytes."""
 _TYPE = re.compile(r"(?:tensor|tuple)<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*+>)*+>)*+>|![A-Za-z_][\w.]*+(?!<)", re.ASCII)
+
+
+def written_name(value: SSAValue) -> str | None:
+    """The name of ``value`` in messages: as in the text it was parsed from, ``12`` and ``r#1`` included. None without one."""
+    return _written.get(value) or value._name
 
 
 def type_text(type: Attribute) -> str:
@@ -152,6 +159,10 @@ class FxcParser(Parser):
         super()._register_ssa_definition(name, values, span)
         if len(values) == 1 and SSAValue.is_valid_name(name):
             values[0]._name = name
+        elif len(values) == 1:
+            _written[values[0]] = name
+        else:
+            _written.update((value, f"{name}#{index}") for index, value in enumerate(values))
 
     def parse_optional_str_literal(self) -> str | None:
         token = self._current_token
@@ -248,6 +259,7 @@ def op_text(op: Operation, limit: int = 200) -> str:
     """One line that shows ``op`` in a message, without regions, cut to ``limit`` characters."""
     stream = io.StringIO()
     printer = FxcPrinter(stream)
+    printer._ssa_values.update((value, _written[value]) for value in (*op.operands, *op.results) if value in _written)
     if op.regions:
         names = ", ".join("%" + printer.ssa_name(r) for r in op.results)
         symbol = op.properties.get("sym_name")

@@ -26,6 +26,7 @@ from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.dominators import dominator_tree
 from fxc.dialects.base.op_rules import OpRules
 from fxc.dialects.text.diagnostics import OpVerifyException
+from fxc.dialects.text.syntax import written_name
 
 
 def verify(root: Operation, rules: OpRules | None = None) -> None:
@@ -86,6 +87,8 @@ class _Verifier:
             raise
         except VerifyException as error:
             text = str(error)
+            if text.startswith("Redefinition of symbol"):
+                op = _second_symbol(op)
             raise OpVerifyException(text if op.name in text else f"{op.name}: {text}", op) from error
 
     def regions(self, op: Operation, ordered: bool) -> None:
@@ -189,6 +192,18 @@ class _Verifier:
         return self.tables[op]
 
 
+def _second_symbol(table: Operation) -> Operation:
+    """The first op in ``table`` with the symbol name of an op before it."""
+    seen = set[Attribute]()
+    for op in (inner for region in table.regions for block in region.blocks for inner in block.ops):
+        name = op.get_attr_or_prop("sym_name")
+        if name in seen:
+            return op
+        if name is not None:
+            seen.add(name)
+    return table
+
+
 def _table_around(op: Operation) -> Operation | None:
     around = op.parent_op()
     while around is not None and not around.has_trait(SymbolTable):
@@ -230,7 +245,8 @@ def _symbol_text(symbol: SymbolRefAttr) -> str:
 
 
 def _defined_at(value: SSAValue) -> str:
-    name = f"%{value.name_hint}" if value.name_hint else "its value"
+    written = written_name(value)
+    name = f"%{written}" if written else "its value"
     owner = value.owner
     return (
         f": {name} is a block argument of another block" if isinstance(owner, Block) else f": {name} is defined by {owner.name}"

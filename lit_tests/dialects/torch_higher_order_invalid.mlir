@@ -33,11 +33,11 @@ func.func @f(%x: tensor<2xf32>) {
 /// A region sees nothing of what is around it, in either form.
 func.func @f(%x: tensor<2xf32>) {
   torch.higher_order.checkpoint(@a) ({
+    // expected-error@+1 {{%x is not defined}}
     fx.output(%x) : (tensor<2xf32>) -> ()
   }) : () -> ()
   func.return
 }
-// expected-error@unknown {{values used but not defined: [%x]}}
 
 // -----
 

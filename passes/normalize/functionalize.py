@@ -4,7 +4,7 @@ Assumes  the torch level: every operand and result is typed, no ``fx`` call is l
 Ensures  no operation reads memory that another one wrote: in-place operators are functional ones, also through views
          and in branches, and the statistics that batch norm updates are a result. A written argument is an extra result
          in front, marked ``fx.mutates = <index of the argument>``, which the exporter copies back.
-Leaves   functions without mutation; the order of random operators; which outputs share memory.
+Leaves   functions without mutation; the order of random operators; which outputs share memory. Fails on host programs.
 Cost     a PyTorch trace of each function that mutates, with its calls inlined; none where all writes are of memory that
          nothing shares, or copies into arguments at the end.
 
@@ -42,6 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.values import Tree, int_attr, leaves
 from fxc.dialects.base.effects import aliases, is_random, may_retain, reshapes, writes
 from fxc.dialects.context import FxcContext
+from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp, torch_op
 from fxc.dialects.torch_ops.base import leaves_memory_alone
@@ -68,6 +69,9 @@ class FunctionalizePass(ModulePass):
         for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]:
             if is_private(function):
                 continue
+            if any(inner.name.startswith("plan.") for inner in function.walk()):
+                message = f"@{function.sym_name.data} is a host program; run {self.name} before convert-to-plan"
+                raise OpPassFailedException(message, function)
             replace_local_writes(ctx, function)
             if not return_last_writes(function):
                 ctx.semantics.functionalize(op, function)

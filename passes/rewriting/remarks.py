@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from xdsl.ir import Operation
 
 from fxc.dialects.text.diagnostics import place_of
+from fxc.dialects.text.syntax import written_name
 from fxc.dialects.torch_ops.base import TorchOp
 
 _listener: ContextVar[tuple[frozenset[str], Callable[[str], object]] | None] = ContextVar("fxc_remarks", default=None)
@@ -42,7 +43,7 @@ def remarking(names: Collection[str], write: Callable[[str], object]) -> Generat
 
 
 def _shown(op: Operation) -> str:
-    results = ", ".join(f"%{result.name_hint or '_'}" for result in op.results)
+    results = ", ".join(f"%{written_name(result) or '_'}" for result in op.results)
     name = op.operator if isinstance(op, TorchOp) else op.name
     place = place_of(op)
     return f"{results} = {name}" + (f" ({place})" if place else "")

@@ -15,3 +15,13 @@ func.func @operand(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
   }) : (tensor<i1>, tensor<2xf32>) -> (tensor<2xf32>)
   func.return %r : tensor<2xf32>
 }
+
+// -----
+
+/// The memory of a host program is planned; its pipeline is run again by mistake.
+// expected-error@+1 {{pass functionalize failed: @planned is a host program; run functionalize before convert-to-plan}}
+func.func @planned(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %b = plan.alloc : tensor<2xf32>
+  %r = torch.aten.neg.out(%x, out = %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  func.return %r : tensor<2xf32>
+}
