@@ -37,7 +37,7 @@ from fxc.frontends.state_reads import StateReads
 from fxc.numerics.call_check import watch_first_call
 from fxc.options import AUTO, Options
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
-from fxc.program.program import Program
+from fxc.program.program import Program, require_program
 from fxc.program.program_signature import (
     mark_gradients,
     refuse_written_leaves,
@@ -65,6 +65,7 @@ def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
     model, including the nesting of an exported program. With ``lifted=True`` they are placeholders, as in the imported graph,
     node for node. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
     """
+    require_program(program, "to_fx")
     later = program.later or LaterDerivatives(Options.from_env())
     return graph_module.to_fx(replace(program, later=later), lifted=lifted)
 
@@ -82,6 +83,7 @@ def run_passes(
     PipelineError for an unknown pass or option, PassError where a pass fails, NumericsError where ``options.check_numerics``
     finds a pass that changes the results.
     """
+    require_program(program, "run_passes")
     result = program.copy()
     chosen = options or Options.from_env()
     Passes(pipeline, replace(chosen, passes=(*chosen.passes, *passes))).run(result)

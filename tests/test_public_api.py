@@ -63,3 +63,10 @@ def test_submodules_do_not_hide_public_names() -> None:
     """A file called like a public function would take its place as soon as it is imported."""
     files = {path.stem for path in INIT.parent.glob("*.py")} | {path.name for path in INIT.parent.iterdir() if path.is_dir()}
     assert not files & set(HOMES)
+
+
+@pytest.mark.parametrize("call", ["Interpreter", "replace_pattern", "run_passes", "to_fx"])
+def test_what_is_no_program(call: str) -> None:
+    more = {"replace_pattern": (abs, abs), "run_passes": ("cse",)}.get(call, ())
+    with pytest.raises(fxc.errors.InputError, match=f"fxc.{call} takes a Program, got int\n  hint: pass what fxc.capture"):
+        getattr(fxc, call)(3, *more)

@@ -28,7 +28,7 @@ from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
 from fxc.patterns.matching import PatternMatch, bindings, roots
 from fxc.patterns.stride_changes import settle_strides
-from fxc.program.program import Program
+from fxc.program.program import Program, require_program
 
 if TYPE_CHECKING:
     from fxc.patterns.trace import PythonFunction, Snippet
@@ -71,10 +71,12 @@ def replace_pattern(
     return the same dtypes and shapes; different strides are propagated to later operations. ``example_inputs`` are tensors that
     the pattern accepts, needed if it does not accept tensors of equal sizes. On the fx level (``route="symbolic_trace"`` or
     ``"dynamo"``) both are traced with ``torch.fx.symbolic_trace``, so that calls match calls, and shapes are not checked. The
-    entry function and its regions are searched. CaptureError if pattern or replacement cannot be traced, or do not fit.
+    entry function and its regions are searched. CaptureError if pattern or replacement cannot be traced, or do not fit;
+    InputError if ``program`` is not a program.
     """
     from fxc.patterns.trace import name_of, parameter_count
 
+    require_program(program, "replace_pattern")
     count = parameter_count(pattern)
     if parameter_count(replacement) != count:
         raise CaptureError(

@@ -6,7 +6,7 @@ from typing import Any
 
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.program.execute import BoundProgram, arguments, outcome_of
-from fxc.program.program import Program
+from fxc.program.program import Program, require_program
 from fxc.program.program_signature import signature_of
 
 
@@ -18,6 +18,7 @@ class Interpreter(ReferenceInterpreter):
     """
 
     def __init__(self, program: Program) -> None:
+        require_program(program, "Interpreter")
         super().__init__(BoundProgram(program).interpreter.functions, live=program.live)
         self.program = program
 

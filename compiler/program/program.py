@@ -18,7 +18,7 @@ from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.semantics import Semantics
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.driver.runner import read_module
-from fxc.errors import FxcError, WeightsError
+from fxc.errors import FxcError, InputError, WeightsError
 from fxc.program.weights import load_state, save_state
 
 if TYPE_CHECKING:
@@ -62,6 +62,13 @@ def new_context(live: dict[str, Any] | None = None) -> FxcContext:
     for name, factory in {**get_all_dialects(), **all_dialects()}.items():
         context.register_dialect(name, factory)
     return context
+
+
+def require_program(given: object, caller: str) -> None:
+    """InputError where ``given``, the argument of ``fxc.<caller>``, is not a program."""
+    if not isinstance(given, Program):
+        hint = "pass what fxc.capture(model, args), fxc.import_fx(graph_module) or fxc.Program.load(path) returns"
+        raise InputError(f"fxc.{caller} takes a Program, got {type(given).__name__}", hint=hint)
 
 
 @dataclass
