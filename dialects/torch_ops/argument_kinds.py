@@ -27,8 +27,10 @@ from fxc.dialects.attributes.values import (
 _REAL = (IntegerAttr, FloatAttr)
 _NUMBERS = (*_REAL, ComplexAttr)
 _NAMED_INTEGERS = (DTypeAttr, LayoutAttr, MemoryFormatAttr)
-_CONSTANTS = (*_NUMBERS, *_NAMED_INTEGERS, StringAttr, NoneValueAttr, ArrayAttr, TupleAttr, DictAttr, RangeAttr, SliceAttr,
-              DeviceAttr, EllipsisAttr)  # fmt: skip
+_CONSTANTS: frozenset[type[Attribute]] = frozenset([
+    *_NUMBERS, *_NAMED_INTEGERS, StringAttr, NoneValueAttr, ArrayAttr, TupleAttr, DictAttr, RangeAttr, SliceAttr, DeviceAttr,
+    EllipsisAttr,
+])  # fmt: skip
 _FITTING: dict[str, tuple[type[Attribute], ...]] = {
     "Tensor": (*_NUMBERS, NoneValueAttr),  # none: an undefined tensor
     "Scalar": _NUMBERS,
@@ -45,15 +47,16 @@ _FITTING: dict[str, tuple[type[Attribute], ...]] = {
 }
 
 
-def fits(value: Attribute, type: str) -> bool:
-    """Whether ``value``, a template of an argument, may be passed for ``type``, a type of a schema."""
-    if not isinstance(value, _CONSTANTS):
+def fits(value: Attribute, expected: str) -> bool:
+    """Whether ``value``, a template of an argument, may be passed for ``expected``, a type of a schema."""
+    kind = type(value)
+    if kind not in _CONSTANTS:
         return True
-    if type.endswith("?"):
-        return isinstance(value, NoneValueAttr) or fits(value, type[:-1])
-    if type.endswith("]"):
-        element, _, length = type[:-1].rpartition("[")
+    if expected.endswith("?"):
+        return kind is NoneValueAttr or fits(value, expected[:-1])
+    if expected.endswith("]"):
+        element, _, length = expected[:-1].rpartition("[")
         if isa(value, ArrayAttr) or isinstance(value, TupleAttr):
             return all(fits(each, element) for each in (value.elements if isinstance(value, TupleAttr) else value).data)
-        return isinstance(value, RangeAttr) or (length != "" and fits(value, element))
-    return type not in _FITTING or isinstance(value, _FITTING[type])
+        return kind is RangeAttr or (length != "" and fits(value, element))
+    return expected not in _FITTING or kind in _FITTING[expected]

@@ -91,9 +91,9 @@ class _Search:
 
     def blocks_by_dominance(self, op: Operation, region: Region) -> None:
         """Visit each block of ``region`` of ``op`` with only the operations of its dominators seen."""
-        blocks = tuple(region.blocks)
+        blocks = list(region.blocks)
         several = len(blocks) > 1
-        children = dominator_tree(blocks) if several else {blocks[0]: []}
+        children = dominator_tree(blocks)
         stack: list[Block | list[list[Operation]]] = [*(block for block in blocks if block not in children), blocks[0]]
         while stack:
             item = stack.pop()
@@ -103,7 +103,7 @@ class _Search:
                 continue
             if several:
                 self.count_writes(op)  # those of any block may come between a dominator and this block
-            stack += self.block(item), *children.get(item, ())
+            stack += [self.block(item), *children.get(item, ())]
 
     def block(self, block: Block) -> list[list[Operation]]:
         """Visit the operations of ``block``. Returns the lists of ``seen`` that got one more."""
