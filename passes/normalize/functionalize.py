@@ -42,8 +42,8 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.values import Tree, int_attr, leaves
 from fxc.dialects.base.effects import aliases, is_random, may_retain, reshapes, writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.fx import OutputOp
+from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp, torch_op
 from fxc.dialects.torch_ops.base import leaves_memory_alone
 from fxc.dialects.torch_ops.effects import WITHOUT_DERIVATIVE
