@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.fx.graph import _BoxedCodeGen
 
 import fxc
 from fxc.export.graph_module import to_fx
@@ -73,3 +74,37 @@ def test_values_named_like_keywords_of_python(name: str) -> None:
         }}"""
     x = torch.ones(2)
     assert torch.equal(to_fx(Program.parse(text))(x, 3 * x), 3 * x)
+
+
+@pytest.mark.parametrize("boxed", [False, True])
+@pytest.mark.parametrize("names", [("sum", "sum_1", "x"), ("sum", "x", "sum_1"), ("max", "max_2", "max_1"), ("w", "sum", "sum_1")])
+def test_values_named_like_builtins_of_python(names: tuple[str, ...], boxed: bool) -> None:
+    """FX gives the node of an argument that is named like a builtin another name, which may be that of another argument."""
+    a, b, c = names
+    text = f"""
+        func.func @main(%{a}: tensor<2xf32> {{fx.name = "{a}"}}, %{b}: tensor<2xf32>, %{c}: tensor<2xf32>) -> tensor<2xf32> {{
+          %p = torch.aten.mul.Tensor(%{a}, %{b}) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+          %y = torch.aten.sub.Tensor(%p, %{c}) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+          func.return %y : tensor<2xf32>
+        }}"""
+    module, x = to_fx(Program.parse(text)), torch.ones(2)
+    if boxed:
+        module.graph.set_codegen(_BoxedCodeGen())
+        module.recompile()
+    assert torch.equal(module([2 * x, 3 * x, 5 * x]) if boxed else module(2 * x, 3 * x, 5 * x), x)
+
+
+def test_a_weight_named_like_an_argument() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sum = torch.nn.Parameter(torch.ones(2))
+
+        def forward(self, p_sum: torch.Tensor, sum: torch.Tensor, sum_1: torch.Tensor) -> torch.Tensor:
+            return self.sum * p_sum + 2 * sum - sum_1
+
+    inputs = (torch.rand(2), torch.rand(2), torch.rand(2))
+    model = Model()
+    for target in (None, "host"):
+        compiled = fxc.compile(model, inputs, training=True, options={"target": target})
+        torch.testing.assert_close(compiled(*inputs), model(*inputs))

@@ -189,12 +189,24 @@ class _Body:
             if target in self.placeholders or iskeyword(target):  # as no parameters of a function may be named
                 node.target = node.name
             self.placeholders.add(str(node.target))
+            if node.name != node.target:
+                self._make_way(node)
         if location is not None:
             if (trace := stack_trace(location)) is not None:
                 node.meta["stack_trace"] = trace
             if modules := module_stack(location):
                 node.meta["nn_module_stack"] = {key: (path, cls) for key, path, cls in modules}
         return node
+
+    def _make_way(self, placeholder: Node) -> None:
+        """Rename an earlier node that has the name of the parameter, as the code of FX would assign to the parameter.
+
+        FX calls the node of a parameter ``sum`` ``sum_1``, since ``sum`` is a builtin.
+        """
+        for node in self.graph.nodes:
+            if node is not placeholder and node.name == placeholder.target:
+                while node.name in self.placeholders:
+                    node._rename(f"{node.name}_1")
 
     def python(self, tree: Tree) -> Any:
         return python_of(tree, self.leaf)
