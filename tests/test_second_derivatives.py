@@ -334,6 +334,19 @@ def test_factors_without_a_derivative_at_free_sizes(name: str) -> None:
     )
 
 
+def test_an_undefined_gradient_has_no_size() -> None:
+    """The second backward of a sum sends no gradient to the result, only to what the first backward reads."""
+
+    def f(x: Tensor, row: Tensor) -> Tensor:
+        return x * row.expand(3, 3).sum(0) * row.expand(3, 3).sum(1) * row.expand(3, 3).sum(0)
+
+    arguments, wanted = [SQUARE, SQUARE[0].clone()], [True, True]
+    example = tuple(argument.clone().requires_grad_() for argument in arguments)
+    sizes = ({0: torch.export.Dim.AUTO}, None)
+    compiled = fxc.compile(f, example, training=True, dynamic_shapes=sizes, options={"target": "host"})
+    torch.testing.assert_close(second(compiled, arguments, wanted), second(f, arguments, wanted))
+
+
 def test_factors_that_are_inputs_without_a_gradient() -> None:
     def f(x: Tensor, w: Tensor, positions: Tensor) -> Tensor:
         return F.linear(x, w.sin()).exp() * positions.double().cos() + (w * x.detach()).exp() * x

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import SYMBOLS, IntType, is_tensor, sizes
 from fxc.dialects.attributes.values import int_attr, str_attr
+from fxc.dialects.autodiff import UNDEFINED
+from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops import torch_op
 
@@ -55,10 +58,16 @@ def facts_of(module: Operation, fact: str) -> dict[str, int]:
 
 
 def value_of_size(values: Iterable[SSAValue], name: str) -> SSAValue | None:
-    """The first of ``values`` that is the number ``name``, else the first tensor with that size."""
+    """The first of ``values`` that is the number ``name``, else the first tensor with that size; no undefined gradient."""
     listed = list(values)
     numbers = (value for value in listed if value.type == IntType(str_attr(name)))
-    return next(numbers, None) or next((value for value in listed if name in _sizes(value)), None)
+    tensors = (value for value in listed if name in _sizes(value) and not _is_undefined(value))
+    return next(numbers, None) or next(tensors, None)
+
+
+def _is_undefined(value: SSAValue) -> bool:
+    function = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    return isinstance(function, FuncOp) and UNDEFINED in argument_attributes(function)[value.index].data
 
 
 def _sizes(value: SSAValue) -> tuple[object, ...]:

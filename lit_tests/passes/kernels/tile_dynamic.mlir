@@ -21,6 +21,19 @@ func.func @elementwise(%x: tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>) {
 
 // -----
 
+/// A gradient that is undefined has no size.
+// CHECK-LABEL: func.func @undefined
+// CHECK-NEXT:    %s0 = torch.aten.sym_size.int(%x, 0)
+func.func @undefined(%d: tensor<?xf32, #torch.meta<sizes = ["s0"]>> {autodiff.undefined}, %x: tensor<?xf32, #torch.meta<sizes = ["s0"]>> {autodiff.defined}) {
+  %s = fusion.group ({
+    %a = torch.aten.abs.default(%x) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+    fusion.yield %a : tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  }) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  fx.output(%s) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> ()
+}
+
+// -----
+
 /// Rows of known length, of a number that the caller gives. No parts: how many rows there are is not known.
 // CHECK-LABEL: func.func @rows
 // CHECK-NEXT:    %s = tile.launch @kernel_0(%x, %n)
