@@ -77,7 +77,7 @@ def test_values_named_like_keywords_of_python(name: str) -> None:
 
 
 @pytest.mark.parametrize("boxed", [False, True])
-@pytest.mark.parametrize("names", [("sum", "sum_1", "x"), ("sum", "x", "sum_1"), ("max", "max_2", "max_1"), ("w", "sum", "sum_1")])
+@pytest.mark.parametrize("names", [("sum", "sum_1", "x"), ("sum", "x", "sum_1"), ("max", "max_2", "max_1")])
 def test_values_named_like_builtins_of_python(names: tuple[str, ...], boxed: bool) -> None:
     """FX gives the node of an argument that is named like a builtin another name, which may be that of another argument."""
     a, b, c = names
