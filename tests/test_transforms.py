@@ -1,4 +1,4 @@
-"""``torch.func`` transforms, and operators that Dynamo orders by effect tokens, by ``torch.compile``."""
+"""``torch.func`` transforms, and operators that Dynamo orders by effect tokens, by ``torch.compile``; transforms of programs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, func
+from torch.autograd import forward_ad
+
+import fxc
+from fxc.errors import InputError
 
 TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
     "vmap": lambda x: torch.vmap(torch.sin)(x[None]),
@@ -37,3 +41,65 @@ def test_transforms_are_those_of_eager(name: str, dynamic: bool | None, gradient
     if gradient and isinstance(expected, Tensor):
         gradients = [torch.autograd.grad(result.square().sum(), x) for result in (found, expected)]
         torch.testing.assert_close(*gradients)
+
+
+def _scaled(x: Tensor) -> Tensor:
+    return x.sin() * 2
+
+
+def _tangent(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(f(forward_ad.make_dual(x, x))).tangent
+
+
+OF_COMPILED: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Any]] = {
+    "vmap": lambda f, x: torch.vmap(f)(x.expand(3, 4)),
+    "jvp": lambda f, x: func.jvp(f, (x,), (x,)),
+    "functionalize": lambda f, x: func.functionalize(f)(x),
+    "forward mode": _tangent,
+    "grad": lambda f, x: func.grad(lambda y: f(y).sum())(x),
+    "grad of vmap": lambda f, x: func.grad(lambda y: torch.vmap(f)(y.expand(3, 4)).sum())(x),
+    "vmap of grad": lambda f, x: torch.vmap(func.grad(lambda y: f(y).sum()))(x.expand(3, 4)),
+    "vjp": lambda f, x: func.vjp(f, x)[1](x),
+}
+"""Transforms of a compiled function."""
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("target", ["host", None])
+@pytest.mark.parametrize("name", OF_COMPILED)
+def test_transforms_of_a_compiled_function(name: str, target: str | None, training: bool, is_warm: bool) -> None:
+    """Kernels have no batched form, and no derivative by a transform. Operators have the first, and in training both."""
+    x, run = torch.tensor([2.0, 0.3, -0.5, 1.5]), OF_COMPILED[name]
+    compiled = fxc.compile(_scaled, (x.clone().requires_grad_(training),), training=training, options={"target": target})
+    if is_warm:
+        compiled(x)
+    if target is None and (training or name in ("vmap", "jvp", "functionalize", "forward mode")):
+        torch.testing.assert_close(run(compiled, x), run(_scaled, x))
+    else:
+        with pytest.raises(InputError, match=r"torch\.func|transform"):
+            run(compiled, x)
+    torch.testing.assert_close(compiled(x), _scaled(x))
+
+
+@pytest.mark.parametrize("target", ["host", None])
+def test_what_a_transform_does_not_reach(target: str | None) -> None:
+    w, x = torch.tensor([2.0, 0.3, -0.5, 1.5]), torch.ones(4)
+
+    def features(x: Tensor) -> Tensor:
+        return (x.sin() * 2) @ torch.full((4, 4), 0.5) + x
+
+    compiled = fxc.compile(features, (x,), options={"target": target})
+    torch.testing.assert_close(func.grad(lambda y: (y * compiled(x)).sum())(w), features(x))
+    torch.testing.assert_close(torch.vmap(lambda y: y * compiled(x))(w.expand(2, 4)), w.expand(2, 4) * features(x))
+
+
+def test_forward_mode_and_batches_of_gradients_by_torch_compile() -> None:
+    torch._dynamo.reset()
+    x, compiled = torch.tensor([2.0, 0.3]), torch.compile(_scaled, backend="fxc")
+    compiled(x)
+    with pytest.raises(InputError, match="transform"):
+        _tangent(compiled, x)
+    with pytest.raises(InputError, match="transform"):
+        torch.autograd.functional.jacobian(compiled, x, vectorize=True)

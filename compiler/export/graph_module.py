@@ -39,8 +39,9 @@ from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory
 from fxc.runtime.first_call import FirstCallOf
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.inputs import TensorInput
+from fxc.runtime.lazy import is_wrapped
 from fxc.runtime.no_elements import NO_ELEMENTS
-from fxc.runtime.second_backward import DIFFERENTIABLE, is_batched, replace_operators
+from fxc.runtime.second_backward import DIFFERENTIABLE, replace_operators
 from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
 
@@ -114,7 +115,7 @@ class Derivative(torch.nn.Module):
     def forward(self, args: list[Any]) -> Any:
         given = args[: self.gradients]
         there = tuple([gradient is not None for gradient in given])
-        kernels = not (torch.is_grad_enabled() or any(map(is_batched, given)))
+        kernels = not (torch.is_grad_enabled() or any(map(is_wrapped, given)))
         del given
         return self.graph_for(there, kernels and self.has_kernels)(args)
 

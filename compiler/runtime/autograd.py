@@ -78,7 +78,8 @@ class DifferentiableSubgraph(torch.nn.Module):
             raise InputError(
                 "a subgraph runs in kernels without derivatives, but an input requires a gradient that it was not compiled for,"
                 " or derivatives are taken forward or by torch.func",
-                hint="compile again where it is an input that requires a gradient now",
+                hint="compile again where it is an input that requires a gradient now; for torch.func with"
+                """ options={"target": None}, or use torch.compile(model, backend='fxc')""",
             )
         # copy inputs without a gradient: running statistics are written back while autograd has them saved
         return _sequence(self.gradient.f(*[_copied(value) for value in inputs]))

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 from fxc.runtime import autocast
-from fxc.runtime.guards import KnownTensors, Names, all_of, plain_tests
+from fxc.runtime.guards import KnownTensors, Names, all_of, plain_tests, untransformed_tests
 from fxc.runtime.host_program import HostProgram, Weight
 from fxc.runtime.inputs import TensorInput
+from fxc.runtime.lazy import is_legacy_batched
 from fxc.runtime.native_kernel import spec_tests
 from fxc.runtime.signature import Signature
 
@@ -66,16 +67,17 @@ def _fitting(program: HostProgram, signature: Signature, names: Names) -> list[s
     tests = [guard.test for guard in signature.input_guards(names)]
     for name, spec in zip(signature.names, signature.inputs, strict=True):
         if isinstance(spec, TensorInput):
-            tests += plain_tests(name, spec.torch_dtype)
+            tests += [*plain_tests(name, spec.torch_dtype), f"not {names.of(is_legacy_batched)}({name})"]
     tests += _weight_tests(program.weights, names)
-    fits = all_of(tests)
+    no_transform, no_tangents = untransformed_tests(names)
+    fits = all_of([no_transform, *tests])
     if tests and all(isinstance(spec, TensorInput) and spec.is_exact for spec in signature.inputs):
         known, weights = names.of(KnownTensors()), names.of(tuple(weight.tensor for weight in program.weights))
         listed = ", ".join([*signature.names, f"*{weights}"])
         fits = f"({known}.check({listed}) or ({fits} and {known}.learn({listed})))"
     memory = [guard.test for guard in signature.memory_guards(names)]
     no_autocast = f"not {names.of(autocast.is_on)}()"  # a program contains its casts
-    return [no_autocast, fits, *memory]
+    return [no_autocast, no_tangents, fits, *memory]
 
 
 def _weight_tests(weights: Sequence[Weight], names: Names) -> Iterator[str]:

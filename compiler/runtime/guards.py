@@ -18,6 +18,7 @@ from torch._C._dynamo.guards import TensorGuards
 from torch.nn import Parameter
 
 from fxc.errors import InputError
+from fxc.runtime.lazy import forward_ad, transforms_are_active
 
 PLAIN = (torch.Tensor, Parameter)
 """Plain tensor classes: code that takes addresses supports no others."""
@@ -105,6 +106,11 @@ def plain_tests(x: str, dtype: torch.dtype) -> list[str]:
     """
     lazy = [f"not {x}.is_neg()", f"not {x}._is_zerotensor()"] + [f"not {x}.is_conj()"] * dtype.is_complex
     return [f"type({x}) in plain", *lazy]
+
+
+def untransformed_tests(names: Names) -> tuple[str, str]:
+    """Return tests that no transform of torch.func, and no forward-mode differentiation, is active: both trace operators."""
+    return f"not {names.of(transforms_are_active)}()", f"{names.of(forward_ad)}._current_level < 0"
 
 
 class KnownTensors:

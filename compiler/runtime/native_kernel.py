@@ -14,8 +14,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import BoundsError, InputError
-from fxc.runtime.guards import CPU, Names, all_of, plain_tests, tensor_tests
-from fxc.runtime.lazy import resolved
+from fxc.runtime.guards import CPU, Names, all_of, plain_tests, tensor_tests, untransformed_tests
+from fxc.runtime.lazy import has_tangent, is_wrapped, resolved
 from fxc.runtime.memory_cache import CACHED_FROM, memory_cache
 
 Tensor = torch.Tensor
@@ -36,6 +36,9 @@ class Unknown(Protocol):
 
 
 Steps: TypeAlias = int | Unknown
+
+WITHOUT_KERNELS = """compile the transformed function, as fxc.compile(torch.vmap(f), ...), or with options={"target": None}"""
+"""The way out where a transform of torch.func reaches a kernel."""
 
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
@@ -83,6 +86,8 @@ class TensorSpec:
             return f"is a {type(value).__name__}, but a tensor is expected"
         if _dispatch_of(type(value)) is not _dispatch_of(Tensor) and not isinstance(value, FakeTensor):
             return f"is a {type(value).__name__}, which has no elements"
+        if is_wrapped(value) or has_tangent(value):
+            return f"is a tensor of a transform (vmap, jvp), which has no memory: {WITHOUT_KERNELS}"
         if value.dtype is not self.dtype:
             return f"has dtype {value.dtype}, but {self.dtype} is expected"
         if value.device != self.device or value.layout is not torch.strided:
@@ -335,7 +340,10 @@ def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping
 def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSpec], names: Names) -> str:
     """Return an expression that is true if the tensors with these names fit ``specs``."""
     pairs = zip(values, specs, strict=True)
-    return all_of(test for x, spec in pairs for test in spec_tests(x, names, spec, partial(_text, kernel)))
+    each = (test for x, spec in pairs for test in spec_tests(x, names, spec, partial(_text, kernel)))
+    no_transform, no_tangents = untransformed_tests(names)
+    unwrapped = f"({no_transform} or not any(map({names.of(is_wrapped)}, ({''.join(f'{x}, ' for x in values)}))))"
+    return all_of([unwrapped, no_tangents, *each])
 
 
 def spec_tests(

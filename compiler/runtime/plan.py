@@ -18,13 +18,14 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen
 from torch.utils._pytree import TreeSpec
 
-from fxc.errors import PipelineError
+from fxc.errors import InputError, PipelineError
 from fxc.runtime import autocast
 from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.entry import check, entry
 from fxc.runtime.first_call import Look
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
+from fxc.runtime.lazy import around_transforms, takes_gradient, transforms_are_active
 from fxc.runtime.live_model import LiveModel
 from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
@@ -33,6 +34,8 @@ FROM_DISK = "cached plan"
 """The stage in ``times`` that replaces the passes when an equal graph was compiled before."""
 PLAN_CACHE = "plan cache"
 """The stage that looks for a cached plan, and stores a new one."""
+
+_DERIVED = """compile with training=True and options={"target": None}, or use torch.compile(model, backend='fxc')"""
 
 
 @dataclass(frozen=True)
@@ -184,9 +187,13 @@ class Plan:
         forward = self._forward(args, kwargs)
         if self.training or not torch.is_grad_enabled():
             return forward()
+        leaves = self.signature.leaves(args, kwargs) or () if transforms_are_active() else ()
+        if any(map(takes_gradient, leaves)):
+            raise InputError("torch.func takes a derivative of what was compiled for inference", hint=_DERIVED)
         torch._C._set_grad_enabled(False)  # torch.no_grad() costs more than a small kernel
         try:
-            return forward()
+            with around_transforms(leaves):
+                return forward()
         finally:
             torch._C._set_grad_enabled(True)
 
@@ -209,7 +216,7 @@ class Plan:
 
     def run_module(self, args: tuple[Any, ...]) -> Any:
         """Return the results of ``module``, whose kernels check their arguments and copy those with other layouts."""
-        with torch.no_grad():
+        with torch.no_grad(), around_transforms(args):
             return self.module.forward(*args)
 
     def _direct_forward(self) -> Callable[..., Any]:

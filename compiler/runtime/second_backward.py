@@ -6,10 +6,12 @@ PyTorch also uses another backward when grad mode is on. Each function here repl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from fxc.runtime.lazy import is_wrapped
 
 
 def _of(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -59,17 +61,10 @@ def _where_differentiated(operator: Any, function: Callable[..., Any]) -> Callab
     """Use ``function`` when grad mode is on, else ``operator``; also ``operator`` for batched gradients."""
 
     def run(*args: Any) -> Any:
-        again = torch.is_grad_enabled() and not any(map(is_batched, args))
+        again = torch.is_grad_enabled() and not any(map(is_wrapped, args))
         return function(*args) if again else operator(*args)
 
     return run
-
-
-def is_batched(value: Any) -> bool:
-    """Whether ``value`` is a batched tensor, as for a Jacobian: it has no memory that kernels can read."""
-    functorch = cast(Any, torch._C)._functorch
-    tests = functorch.is_legacy_batchedtensor, functorch.is_functorch_wrapped_tensor
-    return isinstance(value, torch.Tensor) and any(test(value) for test in tests)
 
 
 def _gradients(forward: Callable[..., Tensor], inputs: Sequence[Tensor], grad: Tensor) -> tuple[Tensor | None, ...]:
