@@ -1,4 +1,4 @@
-"""``torch.func`` transforms, and operators that Dynamo orders by effect tokens, by ``torch.compile``; transforms of programs."""
+"""``torch.func`` transforms, and operators that Dynamo orders by effect tokens, by ``torch.compile``; transforms of plans."""
 
 from __future__ import annotations
 
