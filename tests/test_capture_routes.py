@@ -166,6 +166,31 @@ def test_text_that_is_no_result_is_allowed() -> None:
     assert fxc.compile(lambda x: (x, "FakeTensor zuf0", f"{x.shape}"), (P,))(Q)[1:] == ("FakeTensor zuf0", "torch.Size([3])")
 
 
+COMPUTED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "length": lambda x: x * len(str(x)),
+    "length of a format": lambda x: x * len(f"{x}"),
+    "part": lambda x: x * (2 if "1." in repr(x) else 3),
+    "character": lambda x: x * ord(str(x)[8]),
+    "hash": lambda x: x * (hash(str(x)) % 7),
+    "of a number": lambda x: x * len(str(x[0].item())),
+}
+
+
+@pytest.mark.parametrize("sizes", [None, ({0: torch.export.Dim.AUTO},)])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", COMPUTED)
+def test_numbers_made_of_text_are_refused(name: str, training: bool, sizes: Any) -> None:
+    with pytest.raises(CaptureError, match=r"(?s)computes with text made of a tensor.*at: .*hint: .*backend='fxc'"):
+        fxc.compile(COMPUTED[name], (P,), training=training, dynamic_shapes=sizes)
+
+
+def test_text_of_a_size_as_a_key() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x * {f"{x.shape[0]}": 2, "": 3}[str(x.shape[0])]
+
+    assert torch.equal(fxc.compile(f, (P,), dynamic_shapes=({0: torch.export.Dim.AUTO},))(Q[:2]), Q[:2] * 2)
+
+
 def test_text_of_a_dynamic_size_is_refused() -> None:
     with pytest.raises(CaptureError, match="text made of a tensor or of a size"):
         fxc.compile(lambda x: (x, f"{x.shape[0]}"), (P,), dynamic_shapes=({0: torch.export.Dim("n")},))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from sys import _getframe as getframe
 from traceback import FrameSummary, extract_stack
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -24,12 +26,25 @@ FORMATS = (_torch.Tensor.__repr__, _torch.Tensor.__format__)
 """The functions that make text of a tensor."""
 
 
-def _refusal(stack: Sequence[FrameSummary]) -> CaptureError:
+def _refusal(stack: Sequence[FrameSummary], what: str = "a result is text made of a tensor or of a size") -> CaptureError:
     return CaptureError(
-        "a result is text made of a tensor or of a size, and a program has no operator for text",
+        f"{what}, and a program has no operator for text",
         place=user_line(stack),
         hint="return the tensor and format it in the caller, or use torch.compile(model, backend='fxc')",
     )
+
+
+class Text(str):
+    """Text of a tensor or of its element, which may be printed. CaptureError where the model computes with it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any) -> Any:
+        raise _refusal(extract_stack(), "the model computes with text made of a tensor")
+
+    __len__ = __iter__ = __getitem__ = __contains__ = __hash__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __eq__ = __ne__ = count = find = rfind = index = rindex = startswith = endswith = encode = _refuse
+    split = rsplit = partition = rpartition = splitlines = _refuse
 
 
 class Texts(TorchFunctionMode):
@@ -44,6 +59,7 @@ class Texts(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in FORMATS:
             self._made[result] = extract_stack()
+            return Text(result)
         return result
 
     def __enter__(self) -> Texts:
@@ -61,6 +77,8 @@ class Texts(TorchFunctionMode):
             text = plain(number)
             if any(map(str.isalpha, text)):  # else a known number
                 self._made[text] = extract_stack()
+                if _is_of_element(number) and not _is_in_torch(getframe(1)):
+                    return Text(text)
             return text
 
         return text_of
@@ -73,6 +91,17 @@ class Texts(TorchFunctionMode):
         for text, stack in self._made.items():
             if any(text in string for string in strings):
                 raise _refusal(stack)
+
+
+def _is_of_element(number: Any) -> bool:
+    """Whether ``number`` depends on an element of a tensor; a size may be a key of a dictionary as text."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return bool(free_unbacked_symbols(number))
+
+
+def _is_in_torch(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in ("torch", "sympy")
 
 
 class Number:
