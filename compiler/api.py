@@ -32,6 +32,7 @@ from fxc.export.shared_state import (
     written_state,
 )
 from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
+from fxc.frontends.check_call import check_model
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.state_reads import StateReads
 from fxc.numerics.call_check import watch_first_call
@@ -111,8 +112,11 @@ def compile(
     captured, InputError where ``args`` is not a tuple or list. A call raises InputError for inputs that do not fit, or
     captures the model again for them if ``options.recompile`` is set.
     """
-    if not isinstance(cast(object, args), Sequence):
+    if not isinstance(cast(object, args), Sequence) or isinstance(args, str):
         raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")
+    if kwargs is not None and not isinstance(cast(object, kwargs), Mapping):
+        raise InputError(f"kwargs is a {type(kwargs).__name__}, but a dictionary of inputs by name is expected")
+    check_model(model)
     chosen = run_options(options)
     maker = _PlanMaker(model, training, dynamic_shapes, chosen, _modes(model))
     args, kwargs = tuple(args), dict(kwargs or {})
@@ -300,6 +304,8 @@ def run_options(options: Options | Mapping[str, Any] | None) -> Options:
     """
     if isinstance(options, Options):
         return options
+    if options is not None and not isinstance(cast(object, options), Mapping):
+        raise PipelineError(f"options is a {type(options).__name__}, but a dictionary or fxc.Options is expected")
     names = [field.name for field in fields(Options)]
     for name in options or {}:
         if name not in names:

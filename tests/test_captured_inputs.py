@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
 import fxc
 from fxc.bridge.static_world import IS_PLAIN
-from fxc.errors import CaptureError, InputError
+from fxc.errors import CaptureError, InputError, PipelineError
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -136,3 +136,53 @@ def test_values_of_python_pass_beside_writes(name: str, target: str | None, trai
         if name != "number":
             with pytest.raises(InputError):
                 compiled(x, 5)
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, a: torch.Tensor, *, by: torch.Tensor) -> torch.Tensor:
+        return a * by
+
+
+X = torch.ones(2)
+MISFITS: dict[str, tuple[tuple[torch.Tensor, ...], dict[Any, torch.Tensor], str]] = {
+    "one is missing": ((X,), {}, "missing a required argument: 'by'"),
+    "another name": ((X,), {"scale": X}, "missing a required argument: 'by'"),
+    "too many": ((X, X, X), {"by": X}, "too many positional arguments"),
+    "a number as a name": ((X,), {1: X}, "keywords must be strings"),
+}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("case", MISFITS)
+def test_inputs_that_are_not_those_of_the_model(case: str, training: bool) -> None:
+    args, kwargs, reason = MISFITS[case]
+    with pytest.raises(CaptureError, match=rf"not those of Scaled: the parameters are \(a.*by.*{reason}\n  hint: args is"):
+        fxc.compile(Scaled(), args, kwargs, training=training)
+
+
+def test_a_type_error_of_the_model_stays_one() -> None:
+    with pytest.raises(CaptureError, match=r"cannot capture <lambda>: TypeError"):
+        fxc.compile(lambda x: x @ "x", (X,))
+
+
+def test_what_is_no_dictionary() -> None:
+    wrong: Any = X
+    with pytest.raises(InputError, match="kwargs is a Tensor, but a dictionary"):
+        fxc.compile(Scaled(), (X,), wrong)
+    with pytest.raises(InputError, match="args is a str, but a tuple"):
+        fxc.compile(Scaled(), "ab")
+    with pytest.raises(PipelineError, match="options is a list, but a dictionary or"):
+        fxc.compile(Scaled(), (X,), {"by": X}, options=[wrong])
+    with pytest.raises(InputError, match="dynamic_shapes is 3, but a tuple or a dictionary"):
+        fxc.compile(Scaled(), (X,), {"by": X}, dynamic_shapes=3)
+
+
+def test_what_is_no_model() -> None:
+    linear, inputs = torch.nn.Linear(2, 2), (X,)
+    with pytest.raises(InputError, match=r"(?s)class Linear.*hint: give an instance"):
+        fxc.compile(torch.nn.Linear, inputs)
+    with pytest.raises(InputError, match=r"(?s)an ExportedProgram.*hint: .*exported\.module\(\)"):
+        fxc.compile(cast(Any, torch.export.export(linear, inputs)), inputs)
+    for made in (torch.jit.script(linear), torch.jit.trace(linear, inputs)):
+        with pytest.raises(InputError, match=r"(?s)a ScriptModule.*hint: give the torch\.nn\.Module"):
+            fxc.compile(made, inputs)

@@ -31,7 +31,7 @@ from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
-from fxc.frontends.check_call import check_call, check_results, results_checked
+from fxc.frontends.check_call import check_call, check_results, misfit, results_checked
 from fxc.frontends.eager_calls import EagerCalls, IndexedWrites
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
@@ -86,6 +86,9 @@ def capture(
     except FxcError:
         raise
     except Exception as error:
+        if isinstance(error, TypeError) and (reason := misfit(model, args, kwargs)) is not None:
+            hint = "args is a tuple of the positional inputs, kwargs a dictionary of those by name"
+            raise CaptureError(f"the inputs are not those of {_name(model)}: {reason}", hint=hint) from None
         message = f"{route} cannot capture {_name(model)}: {first_line(error)}"
         raise CaptureError(
             message, place=user_line(traceback.extract_tb(error.__traceback__)), hint=_hint(route, error)

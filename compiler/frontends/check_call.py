@@ -17,19 +17,51 @@ from fxc.errors import TORCH_COMPILE, CaptureError, InputError
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
-    """InputError if ``model`` cannot be called, or if ``dynamic_shapes`` names a dimension that a tensor does not have."""
-    if not callable(model):
-        raise InputError(f"the model is {model!r}, which cannot be called", hint="give a torch.nn.Module or a function")
+    """InputError if ``model`` is no model, or if ``dynamic_shapes`` names a dimension that a tensor does not have."""
+    check_model(model)
     if not dynamic_shapes:
         return
+    if not (is_dict(dynamic_shapes) or is_sequence(dynamic_shapes)):
+        found = f"dynamic_shapes is {dynamic_shapes!r}, but a tuple or a dictionary with an entry for each input is expected"
+        raise InputError(found, hint="a free batch is ({0: torch.export.Dim.AUTO},)")
     try:
-        signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
-        inputs = signature.bind(*args, **kwargs).arguments
+        inputs = _signature(model).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return  # the capture reports a call that does not fit; some builtin functions have no signature
     shapes = dynamic_shapes if is_dict(dynamic_shapes) else dict(zip(inputs, dynamic_shapes, strict=False))
     for name in inputs.keys() & shapes.keys():
         _check_dimensions(name, inputs[name], shapes[name])
+
+
+def check_model(model: Any) -> None:
+    """InputError if ``model`` is neither a module nor a function."""
+    if isinstance(model, type) and issubclass(model, torch.nn.Module):
+        raise InputError(f"the model is the class {model.__qualname__}", hint=f"give an instance: {model.__qualname__}(...)")
+    if isinstance(model, torch.export.ExportedProgram):
+        raise InputError("the model is an ExportedProgram, which cannot be called", hint="give its module: exported.module()")
+    if isinstance(model, torch.jit.ScriptModule):
+        hint = "give the torch.nn.Module that it was made of"
+        raise InputError("the model is a ScriptModule, whose operators TorchScript runs", hint=hint)
+    if not callable(model):
+        raise InputError(f"the model is {model!r}, which cannot be called", hint="give a torch.nn.Module or a function")
+
+
+def misfit(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """How these inputs differ from the parameters of ``model``; None if they fit."""
+    try:
+        signature = _signature(model)
+    except ValueError:
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return f"the parameters are {signature}: {error}"
+    return None
+
+
+def _signature(model: Any) -> inspect.Signature:
+    """ValueError for builtin functions that have none."""
+    return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
 
 
 def _check_dimensions(name: str, value: Any, shapes: Any) -> None:
