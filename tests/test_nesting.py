@@ -145,10 +145,27 @@ class Holder:
 torch.export.register_dataclass(Registered, serialized_type_name=f"{__name__}.Registered")
 torch.export.register_dataclass(Unnamed)
 
+
+class Row(list[Any]):
+    pass
+
+
+class Table(dict[str, Any]):
+    pass
+
+
+class Two(tuple[Any, ...]):
+    __slots__ = ()
+
+
 REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
     "Pair": lambda x: Pair(x + 1, x * 2),
     "Holder": lambda x: (x, [Holder(x + 1)]),
     "set": lambda x: (x, {1, 2}),
+    "Row": lambda x: Row([x * 2]),
+    "Table": lambda x: [Table(a=x * 2)],
+    "Two": lambda x: Two((x * 2,)),
+    "builtin_function_or_method": lambda x: (x * 2, torch.relu),
 }
 
 
@@ -157,6 +174,11 @@ REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
 def test_objects_of_other_classes_are_refused(name: str, training: bool) -> None:
     with pytest.raises(CaptureError, match=f"the model returns a {name}, and(?s:.*)hint: .*register_dataclass"):
         fxc.compile(REFUSED[name], (torch.randn(3),), training=training)
+
+
+def test_tuples_as_keys_are_refused() -> None:
+    with pytest.raises(CaptureError, match="nesting of inputs or outputs cannot be written"):
+        fxc.compile(lambda x: {(1, 2): x * 2}, (torch.randn(3),))
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -42,8 +42,11 @@ def nesting_attr(spec: TreeSpec) -> Attribute:
     except (CaptureError, LookupError):
         pass  # a key that cannot be written, or a tuple class without field names
     try:
-        return str_attr(treespec_dumps(spec))
-    except NotImplementedError as error:
+        text = treespec_dumps(spec)
+        if treespec_loads(text) != spec:
+            raise NotImplementedError("JSON has no such keys")  # a tuple as a key would be a list
+        return str_attr(text)
+    except (NotImplementedError, TypeError) as error:
         hint = "nest inputs and outputs in lists, tuples, named tuples and dicts"
         raise CaptureError(f"the nesting of inputs or outputs cannot be written: {error}", hint=hint) from error
 

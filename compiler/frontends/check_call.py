@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from xdsl.ir import Attribute
 
 from fxc.bridge.values import attribute_of, is_dict, is_sequence, tree_of
-from fxc.dialects.attributes.values import SSA
+from fxc.dialects.attributes.values import SSA, FunctionAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError
 
 
@@ -35,6 +35,8 @@ def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynam
 
 def check_model(model: Any) -> None:
     """InputError if ``model`` is neither a module nor a function."""
+    if not callable(model):
+        raise InputError(f"the model is {model!r}, which cannot be called", hint="give a torch.nn.Module or a function")
     if isinstance(model, type) and issubclass(model, torch.nn.Module):
         raise InputError(f"the model is the class {model.__qualname__}", hint=f"give an instance: {model.__qualname__}(...)")
     if isinstance(model, torch.export.ExportedProgram):
@@ -42,8 +44,6 @@ def check_model(model: Any) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         hint = "give the torch.nn.Module that it was made of"
         raise InputError("the model is a ScriptModule, whose operators TorchScript runs", hint=hint)
-    if not callable(model):
-        raise InputError(f"the model is {model!r}, which cannot be called", hint="give a torch.nn.Module or a function")
 
 
 def misfit(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
@@ -94,6 +94,8 @@ def check_results(result: Any) -> None:
     """CaptureError if ``result`` has an object that is neither a value of a program nor a container of PyTorch's pytree."""
     for leaf in tree_leaves(result):
         try:
+            if (is_dict(leaf) or is_sequence(leaf)) and not isinstance(leaf, torch.Size):
+                raise CaptureError("a subclass of list, tuple or dict that PyTorch's pytree takes for a value")
             tree_of(leaf, _attribute_of)  # a torch.Size or a slice has elements, and is no container of the pytree
         except CaptureError:
             kind = type(leaf).__qualname__
@@ -105,4 +107,8 @@ def check_results(result: Any) -> None:
 
 
 def _attribute_of(value: Any) -> Attribute:
-    return SSA if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)) else attribute_of(value)
+    if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return SSA
+    if isinstance(attribute := attribute_of(value), FunctionAttr):
+        raise CaptureError("a function, which a graph can call, and cannot return")
+    return attribute

@@ -39,12 +39,29 @@ class Text(str):
 
     __slots__ = ()
 
-    def _refuse(self, *_: Any) -> Any:
-        raise _refusal(extract_stack(), "the model computes with text made of a tensor")
 
-    __len__ = __iter__ = __getitem__ = __contains__ = __hash__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __eq__ = __ne__ = count = find = rfind = index = rindex = startswith = endswith = encode = _refuse
-    split = rsplit = partition = rpartition = splitlines = _refuse
+def _refuse(*_: Any) -> Any:
+    raise _refusal(extract_stack(), "the model computes with text made of a tensor")
+
+
+for _name in (
+    *(
+        "__len__",
+        "__iter__",
+        "__getitem__",
+        "__contains__",
+        "__hash__",
+        "__lt__",
+        "__le__",
+        "__gt__",
+        "__ge__",
+        "__eq__",
+        "__ne__",
+    ),
+    *("count", "find", "rfind", "index", "rindex", "startswith", "endswith", "encode"),
+    *("split", "rsplit", "partition", "rpartition", "splitlines"),
+):
+    setattr(Text, _name, _refuse)
 
 
 class Texts(TorchFunctionMode):

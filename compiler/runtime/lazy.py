@@ -20,7 +20,7 @@ transforms_are_active: Callable[[], bool] = torch._C._are_functorch_transforms_a
 is_legacy_batched: Callable[[torch.Tensor], bool] = _functorch.is_legacy_batchedtensor
 """Whether a tensor is a batch of gradients, as of a Jacobian."""
 
-_WRAPPED = _functorch.is_functorch_wrapped_tensor, is_legacy_batched, torch._is_functional_tensor
+_WRAPPED = _functorch.is_functorch_wrapped_tensor, is_legacy_batched, cast(Any, torch)._is_functional_tensor
 
 
 def is_lazy(value: torch.Tensor) -> bool:

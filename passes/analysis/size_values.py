@@ -66,7 +66,9 @@ def value_of_size(values: Iterable[SSAValue], name: str) -> SSAValue | None:
 
 
 def _is_undefined(value: SSAValue) -> bool:
-    function = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    if not isinstance(value, BlockArgument):
+        return False
+    function = value.owner.parent_op()
     return isinstance(function, FuncOp) and UNDEFINED in argument_attributes(function)[value.index].data
 
 
