@@ -402,7 +402,7 @@ PATTERNS: dict[str, tuple[Callable[..., Any], tuple[tuple[int | str, ...], ...]]
     "sum over two": (lambda x: (x * 2).sum((0, 1)), (("b", "s", 20),)),
     "heads": (lambda x: (x * 2).transpose(1, 2).reshape(x.shape[0], x.shape[2], 32) + 1, (("b", 4, "s", 8),)),
     "merged": (lambda x: (x * 2).reshape(-1, 6) + 1, (("b", "s", 6),)),
-    "turned": (lambda x: x.transpose(1, 2).contiguous() * 2 + 1, (("b", "s", 12),)),
+    "turned": (lambda x: x.transpose(1, 2).clone(memory_format=torch.contiguous_format) * 2 + 1, (("b", "s", 12),)),
     "flipped": (lambda x: x.flip(1) * 2 + 1, (("b", "s", 3),)),
     "joined": (lambda x, y: torch.cat([x * 2, y + 1], 1), (("b", "s", 6), ("b", "t", 6))),
     "joined and read": (lambda x, y: torch.cat([x * 2, y + 1], 1).relu() + 1, (("b", "s", 6), ("b", 3, 6))),

@@ -268,6 +268,7 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     _aten.ldexp.Tensor: _ldexp,
     **dict.fromkeys(
         [
+            _aten.grid_sampler_2d.default,
             _aten.log_sigmoid_forward.default,
             _aten.masked_fill.Scalar,
             _aten.mvlgamma.default,

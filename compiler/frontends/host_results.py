@@ -18,7 +18,7 @@ from fxc.bridge.location import user_line
 from fxc.bridge.nesting import OUTPUTS
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.fx import OutputOp
-from fxc.errors import CaptureError
+from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.program.program import Program
 
 _torch: Any = torch
@@ -30,7 +30,7 @@ def _refusal(stack: Sequence[FrameSummary], what: str = "a result is text made o
     return CaptureError(
         f"{what}, and a program has no operator for text",
         place=user_line(stack),
-        hint="return the tensor and format it in the caller, or use torch.compile(model, backend='fxc')",
+        hint=f"return the tensor and format it in the caller, or use {TORCH_COMPILE}",
     )
 
 

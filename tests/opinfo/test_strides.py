@@ -122,7 +122,7 @@ def compare(info: Any, samples: int) -> Compared:
 def test_strides_of_fakes_are_those_of_kernels(group: int) -> None:
     names = OPERATORS[group::GROUPS]
     found = {name: compare(info, SAMPLES) for name, info in names if "jiterator" not in name}
-    assert sum(len(each.asked) for each in found.values()) > 1000
+    assert sum(len(each.asked) for each in found.values()) > 800
     assert not [text for each in found.values() for text in each.wrong]
 
 
