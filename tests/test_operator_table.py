@@ -9,8 +9,11 @@ from functools import cache
 
 import pytest
 import torch
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.utils.test_value import create_ssa_value
 
-from fxc.dialects.torch_ops import TABLE, Schema, TorchOp, make_op_class, op_class, parse_schema, table
+from fxc.dialects.attributes.values import NONE, bool_attr, float_attr, int_attr, str_attr
+from fxc.dialects.torch_ops import TABLE, Schema, TorchOp, make_op_class, op_class, parse_schema, table, torch_op
 from fxc.dialects.torch_ops.schema import Argument, Return
 from fxc.tools import generate_torch_table
 
@@ -158,3 +161,15 @@ def test_parsing(text: str, names: list[str], defaults: list[str | None], return
 def test_malformed_schemas(text: str) -> None:
     with pytest.raises(ValueError, match=r"not an operator|unbalanced"):
         parse_schema(text)
+
+
+def test_calls_are_built_with_python_constants() -> None:
+    """A pass writes ``-1`` in place of its attribute; other objects are refused."""
+    x = create_ssa_value(tensor_type := TensorType(f32, [2, 3]))
+    values = {-1: int_attr(-1), 0.5: float_attr(0.5), True: bool_attr(True), "tanh": str_attr("tanh"), None: NONE}
+    add = torch_op("aten.add.Tensor")
+    for constant, attribute in values.items():
+        plain, same = (add.build_call([x, [each]], {"alpha": each}, [tensor_type]) for each in (constant, attribute))
+        assert plain.is_structurally_equivalent(same) and plain.argument("alpha") == attribute
+    with pytest.raises(TypeError, match="not a tree of call arguments: <object"):
+        add.build_call([x, object()], {}, [tensor_type])

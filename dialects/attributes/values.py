@@ -277,8 +277,8 @@ def scalar_of(attr: Attribute) -> Any:
             raise KeyError(f"{attr} is not a plain constant")
 
 
-def encode(tree: KnownTree, operands: list[SSAValue]) -> Attribute:
-    """The template of ``tree``; its SSA values are appended to ``operands`` in order."""
+def encode(tree: KnownTree | complex | str | None, operands: list[SSAValue]) -> Attribute:
+    """The template of ``tree``; its SSA values are appended to ``operands`` in order. A leaf may also be a Python constant."""
     if isinstance(tree, Attribute):
         return tree
     if isinstance(tree, SSAValue):
@@ -292,6 +292,8 @@ def encode(tree: KnownTree, operands: list[SSAValue]) -> Attribute:
         return DictAttr(ArrayAttr(list(tree)), ArrayAttr([encode(value, operands) for value in tree.values()]))
     if type(tree) is slice:
         return SliceAttr(*(encode(part, operands) for part in (tree.start, tree.stop, tree.step)))
+    if (constant := scalar_attr(tree)) is not None:
+        return constant
     raise TypeError(f"not a tree of call arguments: {tree!r}")
 
 

@@ -90,7 +90,7 @@ class CallOp(IRDLOperation):
         result_types: Sequence[Attribute],
         **more: Any,
     ) -> Self:
-        """The op that calls with these trees of SSA values and attributes. ``more`` as for ``from_arguments``."""
+        """The op that calls with these trees of SSA values, attributes and constants. ``more`` as for ``from_arguments``."""
         operands = list[SSAValue]()
         arguments: Arguments = [(None, encode(tree, operands)) for tree in args]
         arguments += [(name, encode(tree, operands)) for name, tree in kwargs.items()]
