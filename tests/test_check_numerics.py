@@ -17,7 +17,7 @@ from xdsl.rewriter import Rewriter
 import fxc
 from fxc.dialects.attributes.types import tensor_type
 from fxc.dialects.attributes.values import int_attr
-from fxc.dialects.torch_ops import TorchOp, op_class
+from fxc.dialects.torch_ops import TorchOp, op_class, torch_op
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.errors import NumericsError
 from fxc.numerics.check_numerics import CheckNumerics
@@ -398,6 +398,19 @@ def test_option_of_the_library() -> None:
 
     with pytest.raises(NumericsError, match="pass lie"):
         fxc.run_passes(program, "lie", passes=[LiePass], options=options)
+
+
+def test_a_replaced_operation_is_named() -> None:
+    """xDSL's replace_op gives the second product the name of the first."""
+
+    def products_become_sums(module: ModuleOp) -> None:
+        for op in ops(module, "aten.mul.Tensor"):
+            new = torch_op("aten.add.Tensor").build_call(list(op.operands), {}, op.result_types, location=op.location)
+            Rewriter.replace_op(op, new)
+
+    program = fxc.capture(lambda x: torch.relu(x * x) * x, (torch.randn(3, 4),))
+    with pytest.raises(NumericsError, match=r"first in %mul, made by torch\.aten\.add\.Tensor"):
+        check(program, products_become_sums)
 
 
 def test_operations_are_the_users_own() -> None:

@@ -329,7 +329,9 @@ class _Case:
         found = dict[_Key, list[tuple[Operation, Any]]]()
 
         def add(op: Operation, made: SSAValue, value: Any) -> None:
-            name = made._name or node_name(op.location)
+            name, node = made._name, node_name(op.location)
+            if name is None or (node or "").removeprefix(f"{name}_").isdecimal():  # xDSL copies a name without its number
+                name = node
             if name is not None:
                 level = op.name.partition(".")[0] if isinstance(op.parent_op(), GroupOp) else ""
                 number = f"#{made.index}" if isinstance(made, OpResult) and len(op.results) > 1 else ""
