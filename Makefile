@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SHELL := /bin/bash
 
-.PHONY: demo test test-all test-opinfo test-kernels test-gpu lint format bench bench-gpu clean bench-cpu
+.PHONY: demo test test-all test-opinfo test-kernels test-gpu lint format bench bench-gpu clean bench-cpu plots
 
 # GPT-2 and ConvNeXt become text, go through the pipeline, come back as FX graphs, and equal eager.
 demo: $(READY)
@@ -48,11 +48,15 @@ bench: $(READY)
 
 # On a GPU, against eager and Inductor; elsewhere it says that there is none.
 bench-gpu: $(READY)
-	$(BIN)/python benchmarks/gpu.py --page docs/performance.md
+	$(BIN)/python benchmarks/gpu.py
 
 # Against eager and Inductor on the CPU: hours, on a machine that does nothing else; goes on where it was stopped.
 bench-cpu: $(READY)
-	$(BIN)/python benchmarks/cpu.py --missing --write
+	$(BIN)/python benchmarks/cpu.py --missing
+
+# The plots and the table of docs/performance.md, from the files in benchmarks/results.
+plots: $(READY)
+	$(BIN)/python benchmarks/plots.py
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -11,10 +11,8 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib.util
-import json
 import math
 import operator
-import platform
 import resource
 import subprocess
 import sys
@@ -24,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from results import cpu_name, write_json
 from xdsl.passes import ModulePass
 
 ROOT = Path(__file__).parent.parent
@@ -52,12 +51,7 @@ def main() -> None:
     show(start, stages, gpt2)
     if options.json:
         exponents = {name: exponent(stages, name) for name in stages[sizes[0]]}
-        results = {"machine": machine(), "start_up": start, "synthetic": stages, "exponents": exponents, "gpt2": gpt2}
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
-
-
-def machine() -> str:
-    return f"{platform.machine()}, Python {platform.python_version()}"
+        write_json(options.json, {"start_up": start, "synthetic": stages, "exponents": exponents, "gpt2": gpt2})
 
 
 def start_up(runs: int) -> float:
@@ -224,7 +218,7 @@ def exponent(stages: dict[int, dict[str, float]], name: str) -> float | None:
 
 
 def show(start: float, stages: dict[int, dict[str, float]], gpt2: dict[str, float]) -> None:
-    print(f"{machine()}; milliseconds of CPU\n\nfxc-opt on three lines: {start}\n")
+    print(f"{cpu_name()}; milliseconds of CPU\n\nfxc-opt on three lines: {start}\n")
     rows = [["ops", *map(str, stages), "exponent"]]
     for name in next(iter(stages.values())):
         rows.append([name, *(f"{times[name]:.1f}" for times in stages.values()), str(exponent(stages, name) or "")])

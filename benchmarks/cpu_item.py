@@ -56,7 +56,7 @@ def inference(item: Item) -> list[Row]:
 
     dtype, case = getattr(torch, item.dtype), MODELS[item.name]
     model, inputs = case.model(dtype, tiny=item.tiny), case.inputs(item.batch, dtype, tiny=item.tiny)
-    row = Row({"model": item.name, "type": item.dtype, "batch": item.batch, "threads": item.threads})
+    row = Row(item.labels)
     with torch.no_grad():
         runs = made(INFERENCE, model, inputs, row)
         expected = runs["eager"](*inputs)
@@ -64,7 +64,7 @@ def inference(item: Item) -> list[Row]:
         kept = right(runs, row.facts["difference"], row, BOUNDS[item.dtype])
         timed = {way: partial(run, *inputs) for way, run in kept.items()}
         measure(row, timed, item)
-        row.facts["peak MB"] = peaks(timed)
+        row.facts["peak memory, MB"] = peaks(timed)
     return [row]
 
 
@@ -75,7 +75,7 @@ def training(item: Item) -> list[Row]:
 
     dtype, case = getattr(torch, item.dtype), cpu_models.TRAINING[item.name]
     model, inputs = case.model(dtype, tiny=item.tiny), case.inputs(item.batch, dtype, tiny=item.tiny)
-    row = Row({"model": item.name, "type": item.dtype, "batch": item.batch, "threads": item.threads})
+    row = Row(item.labels)
     runs = made(cpu_implementations.TRAINING, model, inputs, row)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     gradients = {way: gradients_of(run, model, inputs) for way, run in runs.items()}
@@ -92,7 +92,7 @@ def training(item: Item) -> list[Row]:
 
     steps = {way: partial(step, run) for way, run in right(runs, row.facts["difference"], row, bound).items()}
     measure(row, steps, item)
-    row.facts["peak MB"] = peaks(steps)
+    row.facts["peak memory, MB"] = peaks(steps)
     return [row]
 
 
@@ -116,8 +116,7 @@ def kernels(item: Item) -> list[Row]:
     with torch.no_grad():
         for elements in item.sizes:
             for layout in ("aligned", "sliced"):
-                labels = {"kernel": item.name, "type": item.dtype, "threads": item.threads}
-                row = Row({**labels, "layout": layout, "elements": elements})
+                row = Row({**item.labels, "layout": layout, "elements": str(elements)})
                 kernel(row, case.function, case.inputs(elements, dtype, sliced=layout == "sliced"), item)
                 rows.append(row)
     return rows
@@ -138,7 +137,7 @@ def kernel(row: Row, function: Callable[..., Any], inputs: tuple[Any, ...], item
             result = run(*inputs)
             errors[way].append(error(result, exact))
             differences[way].append(difference(result, exact))
-    row.facts["error"] = {way: fmean(found) for way, found in errors.items()}
+    row.facts["error, epsilons"] = {way: fmean(found) for way, found in errors.items()}
     largest = {way: max(found) for way, found in differences.items()}
     timed = right(runs, largest, row, BOUNDS[item.dtype])
     measure(row, {way: partial(run, *inputs) for way, run in timed.items()}, item)
@@ -157,7 +156,7 @@ def calls(item: Item) -> list[Row]:
         "MLP of three small layers": lambda: (MODELS["MLP"].model(tiny=True), MODELS["MLP"].inputs(1, tiny=True)),
     }
     model, inputs = functions[item.name]()
-    row = Row({"function": item.name})
+    row = Row(item.labels)
     with torch.no_grad():
         runs = made(CALLS, model, inputs, row)
         measure(row, {way: partial(run, *inputs) for way, run in runs.items()}, item)
@@ -171,14 +170,13 @@ def growth(item: Item) -> list[Row]:
 
     import fxc
 
-    layers = int(item.name)
     fxc.compile(*growing(1, width=32), options=HOST)
-    model, inputs = growing(layers)
+    model, inputs = growing(int(item.name))
     start = perf_counter()
     plan = fxc.compile(model, inputs, options=HOST).plan
     total = perf_counter() - start
-    times = {stage: [spent / 1e3] for stage, spent in plan.stats.times.items()}
-    return [Row({"layers": layers}, {**times, "total": [total]})]
+    stages = {**{stage: spent / 1e3 for stage, spent in plan.stats.times.items()}, "total": total}
+    return [Row({**item.labels, "stage": stage}, {"fxc": [spent]}) for stage, spent in stages.items()]
 
 
 def starts(item: Item) -> list[Row]:

@@ -33,7 +33,7 @@ def all_starts(item: Item) -> Row:
 
     A way that failed once is not tried again.
     """
-    row = Row({"model": item.name, "batch": item.batch, "threads": item.threads})
+    row = Row(item.labels)
     for _ in range(item.rounds):
         for way in ("eager", *COMPILED):
             with TemporaryDirectory() as folder:
@@ -60,7 +60,7 @@ def _starts_of(row: Row, item: Item, way: str, folder: Path) -> None:
 
 def _note(row: Row, name: str, found: dict[str, float]) -> None:
     row.times.setdefault(name, []).append(found["seconds"])
-    for fact in ("resident MB", "Dynamo loaded"):
+    for fact in ("resident memory, MB", "Dynamo loaded"):
         row.facts.setdefault(fact, {})[name] = found[fact]
 
 
@@ -110,7 +110,7 @@ def main() -> None:
         if "save" in request:
             run.plan.save(request["save"])
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(json.dumps({"seconds": seconds, "resident MB": resident, "Dynamo loaded": "torch._dynamo" in sys.modules}))
+    print(json.dumps({"seconds": seconds, "resident memory, MB": resident, "Dynamo loaded": "torch._dynamo" in sys.modules}))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,10 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from results import write_json
 
 from fxc.dialects.text.syntax import parse_module
 from fxc.passes.fusion.fuse.fuse import FusePass
@@ -75,12 +79,16 @@ def measure(make: Callable[[int], Lines], count: int, reductions: bool) -> tuple
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1250,2500,5000", help="ops of a program")
-    sizes = [int(size) for size in parser.parse_args().sizes.split(",")]
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    options = parser.parse_args()
+    sizes, found = [int(size) for size in options.sizes.split(",")], list[dict[str, Any]]()
     print(f"{'program':10} {'ops':>6} {'pointwise':>10} {'groups':>6} {'reductions':>10} {'groups':>6}")
     for make in (chain, softmaxes, siblings, views):
         for size in sizes:
             plain, full = measure(make, size, False), measure(make, size, True)
             print(f"{make.__name__:10} {size:6} {plain[0]:9.2f}s {plain[1]:6} {full[0]:9.2f}s {full[1]:6}")
+            found.append({"program": make.__name__, "ops": size, "pointwise": plain, "reductions": full})
+    write_json(options.json, found)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Kernels and models of the zoo on a GPU, against eager and Inductor: times, ratios, and the bandwidth that was reached.
 
-    python benchmarks/gpu.py --only softmax --page docs/performance.md
+    python benchmarks/gpu.py --only softmax --folder build/gpu
 
 What is compared runs by turns, with cold caches, timed by events of the device; medians. The bandwidth is of the bytes that
 must be read and written, as a share of what a copy of a large tensor reaches. A way that fails, or whose results are far from
-those in float32, is said to have failed, and the others go on. Without a GPU nothing is measured or written.
+those in float32, is said to have failed, and the others go on. All goes to one file of results. Without a GPU nothing is
+measured or written.
 """
 
 from __future__ import annotations
@@ -28,13 +29,11 @@ from fxc.codegen.triton.measure import EventClock, by_turns
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from cpu_tables import table, with_section
-from interleaved import geometric_mean
+import results
+from results import FAILED, Measurement
 
 COPY = 256 << 20
 """Bytes of the tensor whose copy says what the memory gives."""
-LARGE = 64 << 20
-"""Bytes from which on a kernel takes as long as its memory."""
 TOLERANCE = 0.05
 """Of the largest number of a result. Eager rounds bfloat16 after each operator; where it is further off, twice its error."""
 
@@ -89,10 +88,6 @@ class Row:
     times: Mapping[str, float]
     bytes: int = 0
     failed: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def of(self, way: str, base: str) -> float | None:
-        """The time of ``way``, as a part of that of ``base``; None where one failed."""
-        return self.times[way] / self.times[base] if way in self.times and base in self.times else None
 
     def bandwidth(self) -> float:
         """Bytes a second, by the faster of fxc's ways; 0 where they are not known."""
@@ -150,34 +145,17 @@ def copy_bandwidth(clock: EventClock, device: str = "cuda") -> float:
     return 2 * COPY / milliseconds * 1e3
 
 
-def section(rows: Sequence[Row], bandwidth: float, machine: str, ways: Sequence[str] = tuple(WAYS)) -> str:
-    """Markdown. Ratios are to eager's time, below 1 is faster."""
-    lines = [f"{machine}. A copy moves {bandwidth / 1e9:,.0f} GB/s.", ""]
-    heading = ["", "eager ms", *(f"{way} / eager" for way in ways[1:]), "fxc GB/s", "of a copy"]
-    lines += [table(heading, [_cells(row, bandwidth, ways) for row in rows]), ""]
-    for other in ways[1:]:
-        ratios = [ratio for row in rows if (ratio := row.of("fxc", other)) is not None]
-        if ratios and other != "fxc":
-            lines.append(f"- fxc / {other}, geometric mean of {len(ratios)}: {geometric_mean(ratios):.2f}")
-    if large := [row.bandwidth() / bandwidth for row in rows if row.bytes >= LARGE]:
-        lines.append(f"- the least that a kernel of {LARGE >> 20} MiB and more reaches of a copy: {min(large):.0%}")
-    lines += [f"- {row.name}, {way} failed: {why}" for row in rows for way, why in row.failed.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _cells(row: Row, bandwidth: float, ways: Sequence[str]) -> list[str]:
-    ratios = [row.of(way, "eager") for way in ways[1:]]
-    shown = ["failed" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-    reached = row.bandwidth()
-    share = [f"{reached / 1e9:,.0f}", f"{reached / bandwidth:.0%}"] if reached else ["", ""]
-    return [row.name, f"{row.times['eager']:.4g}" if "eager" in row.times else "failed", *shown, *share]
-
-
-def machine() -> str:
-    from importlib.metadata import version
-
-    name = torch.cuda.get_device_name()
-    return f"{name}: torch {torch.__version__}, Triton {version('triton')}, Python {sys.version.split()[0]}"
+def measurements(rows: Sequence[Row], bandwidth: float) -> list[Measurement]:
+    """What the rows give, and the bandwidth that a copy reaches."""
+    found = [Measurement({"kind": "copy", "name": "copy"}, "bandwidth, GB/s", "eager", bandwidth / 1e9)]
+    for row in rows:
+        labels = {"kind": "kernel" if row.bytes else "model", "name": row.name}
+        found += [Measurement(labels, "time, ms", way, time) for way, time in row.times.items()]
+        found += [Measurement(labels, FAILED, way, note=why) for way, why in row.failed.items()]
+        if reached := row.bandwidth():
+            found.append(Measurement(labels, "bandwidth, GB/s", "fxc", reached / 1e9))
+            found.append(Measurement(labels, "bandwidth", "fxc", reached / bandwidth, baseline="copy"))
+    return found
 
 
 def _models() -> Iterator[tuple[str, torch.nn.Module, tuple[Any, ...]]]:
@@ -197,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="kernels and models whose name contains this")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="what is compared, eager first")
-    parser.add_argument("--page", type=Path, help="a page with the markers <!-- gpu --> and <!-- end of gpu -->, for the table")
+    parser.add_argument("--folder", type=Path, default=results.FOLDER, help="where the file of results goes")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print("this machine has no GPU: nothing is measured")
@@ -208,13 +186,12 @@ def main() -> None:
         bandwidth = copy_bandwidth(clock)
         for name, function, inputs, counts_bytes in _work(options.only):
             rows.append(measure(name, function, inputs, clock, ways, counts_bytes=counts_bytes))
-            print(" | ".join(_cells(rows[-1], bandwidth, tuple(ways))), file=sys.stderr, flush=True)
+            shown = ", ".join(f"{way} {time:.4g} ms" for way, time in rows[-1].times.items())
+            print(f"{name}: {shown}", file=sys.stderr, flush=True)
             torch.compiler.reset()
-    text = section(rows, bandwidth, machine(), tuple(ways))
-    print(text)
-    if options.page is not None:
-        page = options.page.read_text(encoding="utf-8")
-        options.page.write_text(with_section(page, "gpu", text), encoding="utf-8")
+    machine = torch.cuda.get_device_name()
+    name = f"gpu-{machine}".lower().replace(" ", "-")
+    print(results.write(name, measurements(rows, bandwidth), results.about(machine, "triton"), options.folder))
 
 
 def _work(only: str) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...], bool]]:

@@ -18,7 +18,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 from unittest import mock
@@ -47,6 +47,8 @@ from fxc.options import Options
 from fxc.program.program import Program
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from results import write_json
+
 from tests.models.zoo import ZOO, load
 
 PIPELINE = "lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"
@@ -228,11 +230,15 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(sorted(ZOO)), help="names of the zoo")
     parser.add_argument("--modes", default="inference,training")
     parser.add_argument("--target", default="host", help="the machine that fxc makes kernels for")
+    parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
+    found = list[Row]()
     print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}")
     for name in options.models.split(","):
         for row in rows(name, options.modes.split(","), options.target):
             print(row.text(), flush=True)
+            found.append(row)
+    write_json(options.json, [asdict(row) for row in found])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
@@ -20,8 +21,8 @@ import click
 import torch
 from cpu_implementations import INFERENCE
 from cpu_models import MODELS
-from cpu_tables import table
 from interleaved import Spread, by_turns, ratio
+from results import table, write_json
 from torch.profiler import ProfilerActivity, profile
 
 LIBRARY = re.compile(
@@ -71,9 +72,11 @@ def line(name: str, batch: int, calls: int) -> list[str]:
 @click.option("--threads", default=2, show_default=True)
 @click.option("--calls", default=20, show_default=True, help="Rounds of calls that take turns.")
 @click.option("--markdown", is_flag=True, help="The table as Markdown.")
-def main(models: str, batch: int, threads: int, calls: int, markdown: bool) -> None:
+@click.option("--json", "path", type=click.Path(path_type=Path), help="Also write the rows here.")
+def main(models: str, batch: int, threads: int, calls: int, markdown: bool, path: Path | None) -> None:
     torch.set_num_threads(threads)
     rows = [line(name, batch, calls) for name in models.split(",")]
+    write_json(path, {"batch": batch, "threads": threads, "rows": [HEADING, *rows]})
     if markdown:
         click.echo(table(HEADING, rows))
         return

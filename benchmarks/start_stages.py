@@ -20,7 +20,7 @@ import click
 from cpu_models import MODELS
 from cpu_rows import Item
 from cpu_start import FOLDERS, LIMIT, last_line, start
-from cpu_tables import table
+from results import table, write_json
 
 Times = dict[str, dict[str, float]]
 HERE = Path(__file__).resolve().parent
@@ -68,12 +68,14 @@ def lines(found: list[Times]) -> list[tuple[str, float]]:
 @click.option("--threads", default=2, show_default=True)
 @click.option("--tiny", is_flag=True, help="The model at its small size.")
 @click.option("--markdown", is_flag=True, help="The table as Markdown.")
-def main(model: str, way: str, frozen: bool, rounds: int, threads: int, tiny: bool, markdown: bool) -> None:
+@click.option("--json", "path", type=click.Path(path_type=Path), help="Also write the lines here.")
+def main(model: str, way: str, frozen: bool, rounds: int, threads: int, tiny: bool, markdown: bool, path: Path | None) -> None:
     found = list[Times]()
     for _ in range(rounds):
         with TemporaryDirectory() as folder:
             found.append(one(Item("starts", model, threads=threads, tiny=tiny), way, frozen, Path(folder)))
     title = f"{model}, {way}{', frozen' if frozen else ''}"
+    write_json(path, {"start": title, "threads": threads, "ms": dict(lines(found))})
     rows = [(name, f"{spent:.0f}") for name, spent in lines(found)]
     if markdown:
         click.echo(table([title, "ms"], rows))

@@ -14,10 +14,8 @@ the export, and what a first step takes over a second one (derivatives are compi
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
-import platform
 import runpy
 import shutil
 import statistics
@@ -29,6 +27,7 @@ from typing import Any, cast
 
 import click
 import torch
+from results import write_json
 from rich.console import Console
 from rich.table import Table
 
@@ -182,17 +181,6 @@ def show(name: str, parameters: float, steps: dict[str, dict[str, float]], compi
     console.print(table)
 
 
-def machine() -> dict[str, Any]:
-    return {
-        "machine": platform.machine(),
-        "cpus": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "isa": torch.backends.cpu.get_cpu_capability(),
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-    }
-
-
 @click.command()
 @click.option("--models", default="gpt2,convnext,resnet", show_default=True, help="of examples/models")
 @click.option("--rounds", default=5, type=click.IntRange(2), show_default=True, help="measured steps of each way")
@@ -208,9 +196,8 @@ def main(models: str, rounds: int, small: bool, path: Path) -> None:
         parameters = sum(p.numel() for p in load(name, small)[0].parameters()) / 1e6
         results[name] = {"parameters_millions": round(parameters, 3), "steps": steps, "compile_ms": compiling}
         show(name, parameters, steps, compiling)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine(), "models": results}, indent=1) + "\n")
-    console.print(f"{machine()}\nwrote {path}")
+    write_json(path, {"threads": torch.get_num_threads(), "models": results})
+    console.print(f"wrote {path}")
     if max(found["compile_ms"]["total without capture"][1] for found in results.values()) > BOUND:
         raise SystemExit(1)
 

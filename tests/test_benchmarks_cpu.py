@@ -1,8 +1,7 @@
-"""``benchmarks/cpu.py``: statistics and tables of made-up results, and every model and kernel eagerly at a small size."""
+"""``benchmarks/cpu.py``: statistics and files of made-up results, and every model and kernel eagerly at a small size."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -18,15 +17,15 @@ from torch.utils._pytree import tree_leaves
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
-cpu, interleaved, tables, sections = map(import_module, ("cpu", "interleaved", "cpu_tables", "cpu_sections"))
+cpu, interleaved, results, sections = map(import_module, ("cpu", "interleaved", "results", "cpu_sections"))
 items, kernels, models, rows = map(import_module, ("cpu_item", "cpu_kernels", "cpu_models", "cpu_rows"))
 ways = import_module("cpu_implementations")
 library = import_module("library_time")
-Row, Item = rows.Row, rows.Item
+Row, Item, Measurement = rows.Row, rows.Item, results.Measurement
 
 
 def row(name: str, times: dict[str, list[float]], **others: Any) -> Any:
-    return Row({"model": name, "type": "float32", "threads": 1}, times, **others)
+    return Row({"model": name, "type": "float32", "threads": "1"}, times, **others)
 
 
 ROWS = [
@@ -72,122 +71,92 @@ def test_turns_are_taken_in_each_round() -> None:
     assert re.match("aabb(a+)(b+)(b*)(a+)", "".join(called))
 
 
-def test_table_of_ratios() -> None:
-    text = tables.ratios(ROWS, [("fxc", "eager")], "eager", 1e3, "ms").splitlines()
-    assert text == [
-        "| model | type | threads | eager, ms | fxc / eager |",
-        "| --- | --- | --- | --- | --- |",
-        "| a | float32 | 1 | 4000 | 0.25 (0.25 to 0.38) |",
-        "| b | float32 | 1 | 1000 | 4.00 (2.50 to 6.50) |",
-        "| c | float32 | 1 | 1000 | failed |",
+def test_a_row_gives_times_ratios_facts_and_failures() -> None:
+    first, _, third = ROWS
+    found = row("a", first.times, facts={"error, epsilons": {"fxc": 0.5}}).measurements("ms", [("fxc", "eager"), ("fxc", "it")])
+    assert [(each.quantity, each.implementation, each.baseline, each.value) for each in found] == [
+        ("time, ms", "eager", "", 4000.0),
+        ("time, ms", "fxc", "", 1000.0),
+        ("time", "fxc", "eager", 0.25),
+        ("error, epsilons", "fxc", "", 0.5),
     ]
+    assert (found[2].low, found[2].high) == (0.25, 0.375)
+    *_, failed = third.measurements("s", [("fxc", "eager")])
+    assert (failed.quantity, failed.implementation, failed.note) == ("failed", "fxc", "KernelError: no")
 
 
-def test_summary_has_mean_worst_and_failures() -> None:
-    text = tables.summary(ROWS, [("fxc", "eager"), ("Inductor", "eager")], ["type"]).splitlines()
-    assert text[2:] == [
-        "| fxc / eager | float32 | 2 | 1 | 1.00 | 4.00 | b, threads 1 |",
-        "| Inductor / eager | float32 | 0 | 3 |  |  |  |",
-    ]
-    assert tables.summary([], [("fxc", "eager")], ["type"]) == tables.NOT_MEASURED
+def measurement(name: str, quantity: str, value: float, baseline: str = "", model: str = "a") -> Any:
+    return Measurement({"model": model}, quantity, name, value, baseline=baseline)
 
 
-def test_values_of_a_label_as_columns() -> None:
+def test_ratios_are_those_taken_or_quotients() -> None:
     found = [
-        Row({"kernel": name, "elements": size}, {"fxc": [size * 2.0], "eager": [float(size)]})
-        for name, size in [("gelu", 10), ("gelu", 9), ("sum", 1000)]
+        measurement("fxc", "time", 0.5, "eager"),
+        measurement("fxc", "time, ms", 7.0),
+        measurement("eager", "time, ms", 10.0),
+        measurement("Inductor", "time", 0.25, "eager"),
+        measurement("fxc", "peak memory, MB", 6.0),
+        measurement("eager", "peak memory, MB", 4.0),
+        measurement("Inductor", "peak memory, MB", 0.0),
     ]
-    assert tables.across(found, "elements", ("fxc", "eager")).splitlines() == [
-        "| kernel | 9 | 10 | 1,000 |",
-        "| --- | --- | --- | --- |",
-        "| gelu | 2.00 (2.00 to 2.00) | 2.00 (2.00 to 2.00) |  |",
-        "| sum |  |  | 2.00 (2.00 to 2.00) |",
-    ]
+    assert results.ratios(found, "time", "fxc", "eager") == {("a",): 0.5}
+    assert results.ratios(found, "time", "fxc", "Inductor") == {("a",): 2.0}
+    assert results.ratios(found, "peak memory", "fxc", "eager") == {("a",): 1.5}
+    assert results.ratios(found, "peak memory", "fxc", "Inductor") == {}
 
 
-def test_facts_become_ratios() -> None:
-    found = [Row({"model": "a", "type": "float32"}, facts={"peak MB": {"fxc": 3.0, "eager": 2.0, "Inductor": 0.0}})]
-    text = tables.summary(tables.facts_as_times(found, "peak MB"), [("fxc", "eager"), ("fxc", "Inductor")], ("type",))
-    assert [line.split(" | ")[1:6] for line in text.splitlines()[2:]] == [
-        ["float32", "1", "0", "1.50", "1.50"],
-        ["float32", "0", "1", "", ""],
-    ]
+def test_summary_has_mean_and_worst() -> None:
+    found = results.Summary.of({("a", "1"): 0.25, ("b", "1"): 4.0})
+    assert (found.rows, found.mean, found.worst, found.where) == (2, pytest.approx(1.0), 4.0, ("b", "1"))
 
 
 def test_the_better_of_two_ways_round_by_round() -> None:
-    [found] = tables.with_better([row("a", {"eager": [2.0, 4.0], "Inductor": [3.0, 1.0]})], ("eager", "Inductor"))
+    found = rows.with_better(row("a", {"eager": [2.0, 4.0], "Inductor": [3.0, 1.0]}), ("eager", "Inductor"))
     assert found.times["better of eager and Inductor"] == [2.0, 1.0]
-    assert tables.with_better(ROWS, ("eager", "Inductor")) == ROWS
-
-
-def test_largest_facts() -> None:
-    found = [row("a", {}, facts={"error": {"fxc": 1.0, "eager": 5.0}}), row("a", {}, facts={"error": {"fxc": 3.0}})]
-    text = tables.largest_facts(found, "error", ["model"], "{:.1f}".format).splitlines()
-    assert text == ["| model | fxc | eager |", "| --- | --- | --- |", "| a | 3.0 | 5.0 |"]
-    assert tables.facts(found, "peak MB", str) == tables.NOT_MEASURED
-
-
-def test_growth_adds_up_small_stages_and_has_exponents() -> None:
-    found = [
-        Row(
-            {"layers": n}, {"capture": [n * 1.0], "cse": [n * 1e-3], "dce": [n * 2e-3], "tile": [n**2.0], "total": [n + n**2.0]}
-        )
-        for n in (1, 12, 48)
-    ]
-    assert sections.growth_text(found).splitlines() == [
-        "| stage, ms | 1 layers | 12 layers | 48 layers | exponent |",
-        "| --- | --- | --- | --- | --- |",
-        "| capture | 1000 | 12000 | 48000 | 1.00 |",
-        "| tile | 1000 | 144000 | 2304000 | 2.00 |",
-        "| others | 3 | 36 | 144 | 1.00 |",
-        "| total | 2000 | 156000 | 2352000 | 1.96 |",
-    ]
-
-
-def test_a_section_of_a_page_is_replaced_and_nothing_else() -> None:
-    page = "before\n<!-- a -->\nold\n<!-- end of a -->\nbetween\n<!-- b -->\nkept\n<!-- end of b -->\n"
-    changed = tables.with_section(page, "a", "new \\1 text\n")
-    assert changed == page.replace("old", "new \\1 text")
-    assert tables.with_section(changed, "a", "new \\1 text") == changed
-    with pytest.raises(ValueError, match="<!-- c -->"):
-        tables.with_section(page, "c", "text")
-    with pytest.raises(ValueError, match="once"):
-        tables.with_section(page + page, "a", "text")
-
-
-def test_the_page_has_all_sections() -> None:
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    for name in sections.SECTIONS:
-        tables.with_section(page, name, "")
+    assert [rows.with_better(each, ("eager", "Inductor")) for each in ROWS] == ROWS
+    assert rows.with_better(ROWS[0], ()) is ROWS[0]
 
 
 @pytest.mark.parametrize("name", sections.SECTIONS)
 def test_keys_tell_items_apart(name: str) -> None:
     section = sections.SECTIONS[name]
-    keys = [item.key for item in section.items]
+    keys = [tuple(item.labels.values()) for item in section.items]
     assert len(set(keys)) == len(keys)
-    assert {item.key for item in section.quick} <= set(keys)
+    assert {tuple(item.labels.values()) for item in section.quick} <= set(keys)
 
 
-def test_results_become_the_page(tmp_path: Path) -> None:
-    results, page = tmp_path / "results.json", tmp_path / "page.md"
-    page.write_text("# Page\n<!-- calls -->\nNot measured yet.\n<!-- end of calls -->\n")
-    [first, second] = sections.SECTIONS["calls"].items
-    found = Row({"function": first.name}, {"eager": [2e-6] * 3, "fxc": [1e-6] * 3}, {"Inductor": "RuntimeError: no"})
-    cpu.write(
-        results, {second.key: {"rows": [], "error": "ended with -11: gone"}, first.key: {"rows": [vars(found)], "error": ""}}
-    )
-    arguments = ["--sections", "calls", "--no-run", "--write", "--results", str(results), "--page", str(page)]
-    done = CliRunner().invoke(cpu.main, arguments)
-    assert done.exit_code == 0, done.output
-    text = page.read_text()
-    assert "| one kernel of 64 elements | 2.00 | 1.00 |" in text
-    assert "| one kernel of 64 elements | 2 | 0.50 (0.50 to 0.50) | failed | failed |" in text
-    assert "Inductor: RuntimeError: no" in text and f"{second.key}: ended with -11: gone" in text
-    assert cpu.machine() in text and text.endswith("<!-- end of calls -->\n")
-    results.write_text(json.dumps({"machine": "another", "items": {}}))
-    assert "choose other --results" in CliRunner().invoke(cpu.main, arguments).output
+def test_a_run_is_continued_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = list[str]()
+
+    def measured(item: Any) -> list[Any]:
+        ran.append(item.name)
+        if len(ran) == 1:
+            return [Measurement(item.labels, "failed", "", note="ended with -11: gone")]
+        return cpu.measurements(item, [{"labels": item.labels, "times": {"eager": [2e-6] * 3, "fxc": [1e-6] * 3}}])
+
+    monkeypatch.setattr(cpu, "measured", measured)
+    arguments = ["--sections", "calls", "--missing", "--folder", str(tmp_path)]
+    for _ in range(3):
+        done = CliRunner().invoke(cpu.main, arguments)
+        assert done.exit_code == 0, done.output
+    first, second = sections.CALLED
+    assert ran == [first, second, first]
+    assert "fxc / eager: geometric mean of 2 0.50, worst 0.50" in done.output
+    [name] = results.machines(tmp_path)
+    lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+    assert lines[0] == "function,quantity,implementation,baseline,value,low,high,note"
+    assert f'{first},"time, us",eager,,2,2,2,' in lines and f"{second},time,fxc,eager,0.5,0.5,0.5," in lines
+    found = results.read(name, tmp_path)
+    results.write(name, found, {**results.about("another"), "notes": "kept"}, tmp_path)
+    assert results.read(name, tmp_path) == found
+    assert "choose another --folder" in CliRunner().invoke(cpu.main, arguments).output
     assert "no section speed" in CliRunner().invoke(cpu.main, ["--sections", "speed"]).output
+
+
+def test_a_process_that_ends_early_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "HERE", Path("/nowhere"))
+    [found] = cpu.measured(Item("calls", "one kernel of 64 elements"))
+    assert (found.quantity, found.implementation) == ("failed", "") and found.note.startswith("ended with 2: ")
 
 
 def test_what_fails_does_not_lose_the_rest() -> None:

@@ -378,18 +378,22 @@ def test_the_benchmark_without_a_gpu() -> None:
     assert row.times == {"eager": 2.0, "fxc": 1.0, "Inductor": 1.5} and row.bytes == 8_000_000 and not row.failed
     model = gpu.Row("model", {"eager": 4.0, "fxc": 3.0, "Inductor": 2.0})
     large = gpu.Row("large", {"eager": 4.0, "fxc": 10.0}, 80_000_000, {"Inductor": "CompileError: no"})
-    lines = gpu.section([row, model, large], 16e9, "a GPU", ["eager", "fxc", "Inductor"]).splitlines()
-    assert lines[0] == "a GPU. A copy moves 16 GB/s."
-    assert lines[2] == "|  | eager ms | fxc / eager | Inductor / eager | fxc GB/s | of a copy |"
-    assert lines[4:7] == [
-        "| twice | 2 | 0.50 | 0.75 | 8 | 50% |",
-        "| model | 4 | 0.75 | 0.50 |  |  |",
-        "| large | 4 | 2.50 | failed | 8 | 50% |",
-    ]
-    assert lines[8:] == [
-        "- fxc / Inductor, geometric mean of 2: 1.00",
-        "- the least that a kernel of 64 MiB and more reaches of a copy: 50%",
-        "- large, Inductor failed: CompileError: no",
+    found = gpu.measurements([row, model, large], 16e9)
+    assert [(each.labels["name"], each.quantity, each.implementation, each.value) for each in found] == [
+        ("copy", "bandwidth, GB/s", "eager", 16.0),
+        ("twice", "time, ms", "eager", 2.0),
+        ("twice", "time, ms", "fxc", 1.0),
+        ("twice", "time, ms", "Inductor", 1.5),
+        ("twice", "bandwidth, GB/s", "fxc", 8.0),
+        ("twice", "bandwidth", "fxc", 0.5),
+        ("model", "time, ms", "eager", 4.0),
+        ("model", "time, ms", "fxc", 3.0),
+        ("model", "time, ms", "Inductor", 2.0),
+        ("large", "time, ms", "eager", 4.0),
+        ("large", "time, ms", "fxc", 10.0),
+        ("large", "failed", "Inductor", None),
+        ("large", "bandwidth, GB/s", "fxc", 8.0),
+        ("large", "bandwidth", "fxc", 0.5),
     ]
     wrong = {"eager": way(1.0), "fxc": lambda function, inputs: lambda x: x}
     row = gpu.measure("twice", lambda x: x * 2, (x,), clock, wrong)
@@ -399,6 +403,6 @@ def test_the_benchmark_without_a_gpu() -> None:
 def test_the_benchmark_says_that_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
     gpu = benchmark()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr("sys.argv", ["gpu.py", "--page", str(tmp_path / "page.md")])
+    monkeypatch.setattr("sys.argv", ["gpu.py", "--folder", str(tmp_path)])
     gpu.main()
     assert "this machine has no GPU" in capsys.readouterr().out and not list(tmp_path.iterdir())
