@@ -406,3 +406,16 @@ def test_the_benchmark_says_that_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sys.argv", ["gpu.py", "--folder", str(tmp_path)])
     gpu.main()
     assert "this machine has no GPU" in capsys.readouterr().out and not list(tmp_path.iterdir())
+
+
+def test_the_benchmark_writes_a_file_of_the_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gpu, x = benchmark(), torch.randn(8)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(gpu, "EventClock", StandInClock)
+    monkeypatch.setattr(gpu, "copy_bandwidth", lambda clock: 16e9)
+    monkeypatch.setattr(gpu, "_work", lambda only: [("twice", lambda x: x * 2, (x,), True)])
+    monkeypatch.setattr("sys.argv", ["gpu.py", "--ways", "eager", "--folder", str(tmp_path)])
+    gpu.main()
+    assert (tmp_path / "gpu-nvidia-h200.csv").read_text().splitlines()[1].startswith('copy,copy,"bandwidth, GB/s",eager,,16,')
+    assert '"triton"' in (tmp_path / "machines.json").read_text()
