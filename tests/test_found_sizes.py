@@ -41,3 +41,20 @@ def test_conditions_name_sizes_of_the_module_only() -> None:
     for rows in (2, 7):
         x, y = -torch.ones(3, 5), torch.ones(rows, 1)
         torch.testing.assert_close(compiled(x[:, 1:-1], y), function(x.neg()[:, 1:-1], y))
+
+
+def test_an_expansion_after_writes_needs_its_size() -> None:
+    """Functionalization first asks for a graph of all sizes: where that does not exist, the size is a condition."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x.diagonal().fill_(2)
+        pooled = torch.nn.functional.lp_pool2d(x.abs() + 0.5, 2, 3)
+        pooled.diagonal().clamp_(0)
+        return pooled.expand(1, -1, 2, -1)
+
+    compiled = torch.compile(function, backend="fxc", dynamic=True)
+    for size in ((16, 3, 9), (2, 3, 12), (5, 4, 3)):
+        x, y = torch.randn(size), torch.empty(size)
+        y.copy_(x)
+        torch.testing.assert_close(compiled(x), function(y))
+        torch.testing.assert_close(x, y)

@@ -193,3 +193,23 @@ def test_divisions_without_a_rest_are_no_divisions(text: str, plain: str) -> Non
     from fxc.bridge.expressions import canonical
 
     assert canonical(text) == plain
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("name", ["var", "std", "var_mean"])
+def test_the_derivative_of_a_variance_of_few_rows_divides_by_zero(name: str, target: str | None) -> None:
+    """C++ divides numbers by 0 where Python raises: the gradient of one row is NaN."""
+
+    def function(x: Tensor) -> Tensor:
+        found = getattr(torch, name)(x, 0)
+        return found if isinstance(found, Tensor) else found[0]
+
+    x = torch.randn(5, 2, requires_grad=True)
+    free = ({0: Dim("n")},)
+    compiled = fxc.compile(function, (x,), training=True, dynamic_shapes=free, options={"target": target})
+    for rows in (4, 2, 1, 0):
+        gradients = list[Tensor]()
+        for run in (function, compiled):
+            given = torch.arange(2.0 * rows).reshape(rows, 2).requires_grad_()
+            gradients += torch.autograd.grad(run(given).sum(), given)
+        assert_close(gradients[1], gradients[0], equal_nan=True)

@@ -10,7 +10,7 @@ A test whether a size is 0 leaves no guard: PyTorch's symbols are positive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.utils.exceptions import VerifyException
@@ -47,13 +47,22 @@ def traced_for_any_sizes(
 
 def traced_under_conditions(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None, module: ModuleOp) -> Answer:
     """Return the result of ``trace``; guards on sizes that change the result become conditions of ``module``."""
+    found: tuple[Answer, FakeWorld, list[Any]] | None = None
     for oblivious in (False, True):
         world = FakeWorld(symbols, oblivious=oblivious)
-        traced = trace(world)
-        found = [(condition, breaking(condition, world)) for condition in assumptions(world)]
-        left = [(condition, sizes) for condition, sizes in found if not _holds_without(trace, world, symbols, traced, sizes)]
+        try:
+            traced = trace(world)
+        except FxcError:
+            if found is None:
+                raise
+            break  # an operator needs a size that an oblivious world does not know
+        broken = [(condition, breaking(condition, world)) for condition in assumptions(world)]
+        left = [each for each in broken if not _holds_without(trace, world, symbols, traced, each[1])]
+        found = traced, world, left
         if not any(sizes for _, sizes in left):
             break
+    assert found is not None
+    traced, world, left = found
     add_conditions(module, written([condition for condition, _ in left], world))
     return traced
 

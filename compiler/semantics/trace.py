@@ -111,7 +111,16 @@ def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rule
                 if isinstance(world, StaticWorld):
                     raise
         mode = "symbolic" if world.is_symbolic else "fake"
-        return in_pairs(make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes))
+        return _with_quotients(in_pairs(make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)))
+
+
+def _with_quotients(module: GraphModule) -> GraphModule:
+    """Divide numbers as the C++ code of PyTorch does: by 0 the quotient is infinite or NaN, and Python would raise."""
+    for node in [node for node in module.graph.nodes if node.target is operator.truediv]:
+        are_sizes = all(isinstance(_value(argument), (int, torch.SymInt)) for argument in node.args)
+        node.target = torch.ops.aten.div.int if are_sizes else torch.ops.aten.div.float
+    module.recompile()
+    return module
 
 
 def current_graph() -> Graph:
