@@ -209,7 +209,7 @@ def test_the_derivative_of_a_variance_of_few_rows_divides_by_zero(name: str, tar
     compiled = fxc.compile(function, (x,), training=True, dynamic_shapes=free, options={"target": target})
     for rows in (4, 2, 1, 0):
         gradients = list[Tensor]()
-        for run in (function, compiled):
+        for each in (function, compiled):
             given = torch.arange(2.0 * rows).reshape(rows, 2).requires_grad_()
-            gradients += torch.autograd.grad(run(given).sum(), given)
+            gradients += torch.autograd.grad(each(given).sum(), given)
         assert_close(gradients[1], gradients[0], equal_nan=True)
