@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SHELL := /bin/bash
 
-.PHONY: demo test test-all test-opinfo test-kernels test-gpu lint format bench bench-gpu clean bench-cpu plots
+.PHONY: demo docs test test-all test-opinfo test-kernels test-gpu lint format bench bench-gpu clean bench-cpu plots
 
 # GPT-2 and ConvNeXt become text, go through the pipeline, come back as FX graphs, and equal eager.
 demo: $(READY)
@@ -34,10 +34,16 @@ test-kernels: $(READY)
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -q -n 8 tests/gpu
 
-lint: $(READY)
+# Style and types, and the links of the documentation, which the strict build checks.
+lint: $(READY) docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+# The documentation as a site, build/site/index.html; its reference part is generated from the code.
+docs: $(READY)
+	test -x $(BIN)/mkdocs || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -1,22 +1,4 @@
-"""All errors that fxc raises.
-
-    FxcError                 base: message, op, location, hint
-    ├── ParseError           malformed text
-    ├── VerifyError          IR that breaks a rule of its level
-    ├── PipelineError        unknown pass, wrong option, malformed pipeline text
-    ├── PassError            a pass failed; names the pass and the reproducer
-    ├── CaptureError         a model or graph that cannot be captured or imported
-    ├── TargetError          a function that a file may not call, or that does not exist
-    ├── WeightsError         missing, damaged or mismatching weights
-    ├── PlanFileError        a file that is not a saved plan, is damaged, or of another version
-    ├── InputError           run-time inputs that do not fit the compiled signature
-        │   └── NoRuleError      an op without a rule in the reference interpreter
-        ├── NumericsError        a pass, or the machine code of a kernel, changed results
-    ├── DerivativeError      a derivative other than the requested one
-    ├── KernelError          a kernel that a backend cannot print, compile or run
-    └── BoundsError          an index out of range of the tensor that a kernel reads
-
-    FallbackWarning          operators that could not be compiled to a kernel run as calls of ATen
+"""All errors that fxc raises. The docstring of each states its cause and its fix.
 
 An error prints as one message: what happened, where (op text, FX node, user source line), and how to fix it.
 """
@@ -49,63 +31,138 @@ class FxcError(Exception):
 
 
 class ParseError(FxcError):
-    pass
+    """Text that is not IR.
+
+    Cause  malformed text, an operation or attribute that no dialect has, or an operator that the text does not
+           declare.
+    Fix    correct the line and column that the message names; ``fxc ops NAME`` shows how an operation is written.
+    """
 
 
 class VerifyError(FxcError):
-    pass
+    """IR that breaks a rule of its level.
+
+    Cause  text that was edited by hand, or a custom pass that leaves invalid IR behind.
+    Fix    correct the operation that the message shows; after a pass, ``fxc-opt --print-ir-before=PASS`` shows its
+           input.
+    """
 
 
 class PipelineError(FxcError):
-    pass
+    """A pipeline, option or target that does not exist or does not fit.
+
+    Cause  a misspelled name, a value of the wrong type, or options that exclude each other.
+    Fix    the hint lists the nearest names; ``fxc passes`` and ``fxc passes NAME`` list all of them.
+    """
 
 
 class PassError(FxcError):
-    pass
+    """A pass that failed.
+
+    Cause  a defect in a custom pass or in fxc, or IR outside of what the pass assumes.
+    Fix    replay the failure with the reproducer that the message names: ``fxc-opt --run-reproducer FILE``.
+    """
 
 
 class CaptureError(FxcError):
-    pass
+    """A model or graph that cannot be captured or imported.
+
+    Cause  Python control flow that depends on values of tensors, state that changes between calls, or an
+           unsupported node.
+    Fix    change the source line that the message names, or use ``torch.compile(model, backend='fxc')``.
+    """
 
 
 class TargetError(FxcError):
-    pass
+    """A function that a file may not call, or that does not exist.
+
+    Cause  a callee that is neither an operator of PyTorch nor on the list of allowed functions.
+    Fix    import the package that registers the operator; pass a function that you trust as ``allow=`` or
+           ``--allow=``.
+    """
 
 
 class WeightsError(FxcError):
-    pass
+    """Weights that are missing, damaged, or of another program.
+
+    Cause  a ``.safetensors`` file that is absent, truncated, or that does not match the declarations in the text.
+    Fix    place the weights file that was saved with the text beside it.
+    """
 
 
 class PlanFileError(FxcError):
-    pass
+    """A file that is not a usable plan.
+
+    Cause  a damaged or incomplete plan, one of another version of fxc or PyTorch, or a path that holds something
+           else.
+    Fix    compile and save the plan again with the installed versions; choose another path where one is occupied.
+    """
 
 
 class InputError(FxcError):
-    pass
+    """Inputs that do not fit.
+
+    Cause  a call whose inputs differ from the example in dtype, size, stride or device, or changed state of the
+           model.
+    Fix    pass inputs like the example, make sizes dynamic with ``dynamic_shapes``, or set the option
+           ``recompile``.
+    """
 
 
 class NoRuleError(InputError):
-    pass
+    """An operation that the reference interpreter cannot run.
+
+    Cause  an operation of a dialect without a rule in ``compiler/interpret/``.
+    Fix    lower the operation first, or add a rule to the file of its level.
+    """
 
 
 class NumericsError(FxcError):
-    pass
+    """A pass or a kernel that changed the results.
+
+    Cause  a defect in a pass or in the code generation, found by ``check_numerics``.
+    Fix    the message names the pass, the operation and the first different value; run this pass alone on the IR
+           before it.
+    """
 
 
 class DerivativeError(FxcError, RuntimeError):
-    """PyTorch raises RuntimeError for functions that it cannot differentiate."""
+    """A derivative that cannot be differentiated again.
+
+    PyTorch raises RuntimeError for functions that it cannot differentiate.
+
+    Cause  a second derivative through an operator whose compiled derivative autograd cannot differentiate.
+    Fix    compile with the options that the hint states, or request first derivatives only.
+    """
 
 
 class KernelError(FxcError):
-    pass
+    """A kernel that a backend cannot print, compile or run.
+
+    Cause  an operation that the backend does not support, an absent device, or ``strict`` with a group without a
+           kernel.
+    Fix    follow the hint; without ``strict``, operators without a kernel run as calls of ATen.
+    """
 
 
 class BoundsError(FxcError, IndexError, RuntimeError):
-    """PyTorch raises IndexError for some operators, RuntimeError for others."""
+    """An index out of range of the tensor that a kernel reads.
+
+    PyTorch raises IndexError for some operators, RuntimeError for others.
+
+    Cause  an index tensor with a value that is too small or too large for the dimension.
+    Fix    correct the indices; eager mode raises an error for the same call.
+    """
 
 
 class FallbackWarning(UserWarning):
-    """Says what runs in another way than was asked, and why; for operators, with source lines and a file that reproduces it."""
+    """Something runs in another way than the options request.
+
+    Cause  a pass or the code generation failed on a group of operators, or a program cannot be recorded as a CUDA
+           graph.
+    Fix    none is needed, as the results are right; ``fxc-opt --run-reproducer FILE`` shows why a group has no
+           kernel.
+    """
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

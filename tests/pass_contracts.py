@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import re
 
 from fxc.passes import available
+from fxc.tools.reference_pages import sections
 
 SECTIONS = ("Assumes", "Ensures", "Leaves", "Cost", "Before", "After")
-_SECTION = re.compile(r"^(?:(Assumes|Ensures|Leaves|Cost)(?= )|(Before|After):)", re.MULTILINE)
 
 
 def contract(name: str) -> str:
     """The docstring of the file of pass ``name``."""
     return importlib.import_module(available()[name]).__doc__ or ""
-
-
-def sections(text: str) -> dict[str, str]:
-    """Section -> its text, for the sections that ``text`` has, in its order."""
-    parts = [part for part in _SECTION.split(text) if part is not None]
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def example(name: str) -> tuple[str, str, str]:

@@ -7,7 +7,8 @@ import pytest
 from fxc.dialects.text.syntax import print_module
 from fxc.passes import available
 from fxc.testing import parse, run_pass, same_ir
-from tests.pass_contracts import SECTIONS, contract, example, sections
+from fxc.tools.reference_pages import sections
+from tests.pass_contracts import SECTIONS, contract, example
 
 ROOT = Path(__file__).parent.parent
 
