@@ -34,8 +34,9 @@ test-kernels: $(READY)
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -q -n 8 tests/gpu
 
-# Style and types, and the links of the documentation, which the strict build checks.
+# Style, types, and links: the strict build of the site checks those between pages, a test those of other files.
 lint: $(READY) docs
+	$(BIN)/python -m pytest -q tests/test_docs.py -k links
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
@@ -44,6 +45,7 @@ lint: $(READY) docs
 docs: $(READY)
 	test -x $(BIN)/mkdocs || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo build/site/index.html
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

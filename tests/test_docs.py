@@ -64,7 +64,8 @@ def test_examples(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             check_make_targets(body)
 
 
-MARKDOWN = [*DOCUMENTS, *(path for folder in ("examples", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.md"))]
+FOLDERS = "benchmarks compiler dialects docs examples lit_tests passes tests tools".split()
+MARKDOWN = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md")))]
 
 
 @pytest.mark.parametrize("document", MARKDOWN, ids=lambda path: str(path.relative_to(ROOT)))

@@ -176,7 +176,7 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
         if base.__module__.startswith("fxc.") and base.__module__ != "fxc.interpret.torch_level":
             found.update({name: value for name, value in vars(base).items() if not name.startswith("_")})
     for name, value in found.items():
-        inner = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+        inner: Any = getattr(value, "__func__", value)  # of a class method
         if name not in _INTERNAL and inspect.getdoc(inner) and (inspect.isfunction(inner) or isinstance(inner, property)):
             yield name, inner
 

@@ -31,7 +31,7 @@ REFUSED = (
     "as_strided of a tensor that is written, and whose elements are not adjacent in memory",
     "Consider cloning the tensor before mutating it, or removing the mutation from your model.",
 )
-"""Ends of messages about what fxc.compile refuses (docs/status.md)."""
+"""Ends of messages about what fxc.compile refuses (docs/explanation/status.md)."""
 
 Function = Callable[..., Any]
 
@@ -151,7 +151,7 @@ def _run(compiled: Function, inputs: Function, size: Any, orders: int) -> Run:
 def _difference(
     route: str, f: Function, inputs: Function, size: Any, orders: int, expected: Run, actual: Run, numbers: bool
 ) -> str | None:
-    # docs/status.md: "Outputs that are views of a mutated input come back as values of their own"; AOTAutograd keeps them views
+    # fxc.compile returns outputs that are views of a mutated input as separate values; AOTAutograd returns views
     same_views = route in ("compile", "dynamic")
     # frozen weights are copies
     copied = range(1, len(expected.inputs)) if route == "frozen" else ()

@@ -53,7 +53,7 @@ def as_strided(b: Builder) -> None:
         strides.append(b.of([1, 2, 3, 0, 5]))
         last += (sizes[-1] - 1) * strides[-1]
     offset = b.of([0, 1, 2, 4])
-    # a written input that is not dense has a dense new value in a program (docs/status.md)
+    # a written input that is not dense has a dense new value in a program
     is_moved = any(v.tensor._version and not is_dense(v.tensor) for v in b.values if v.name in b.input_names)
     if last + offset >= room or b.generic or is_moved:
         raise Skip

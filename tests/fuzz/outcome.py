@@ -127,7 +127,7 @@ def layout_difference(expected: Run, actual: Run, same_views: bool, copied: Sequ
         return f"{len(actual.results)} results for {len(expected.results)}"
     written = [] if same_views else [value for value in expected.inputs if value._version]
     apart = [any(overlap(e, value) for value in written) for e in expected.results]
-    # the new value of such an input is dense in a program, and so is what takes its strides from it (docs/status.md)
+    # the new value of such an input is dense in a program, and so is what takes its strides from it
     follows = any(value._version and not is_dense(value) for value in expected.inputs)
     for i, (a, e) in enumerate(zip(actual.results, expected.results)):
         if a.device != e.device:
