@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any
 
 import click
 
 import fxc
-from fxc import errors
-from fxc.driver.named_pipeline import NamedPipeline
+from fxc import errors, pipelines
 from fxc.driver.pass_options import option_help
 from fxc.driver.registry import PassRegistry
 from fxc.options import Options
@@ -103,14 +104,26 @@ def _users(name: str) -> str:
 
 
 def _pipelines() -> str:
-    text = "# Pipelines\n\nNames for `-p` of `fxc-opt` and for `fxc.run_passes`, from `compiler/pipelines.py`.\n"
-    return text + "".join(f"\n## {name}\n\n{_pipeline(steps)}" for name, steps in NAMED.items())
+    lines = [
+        "# Pipelines\n",
+        "Names for `-p` of `fxc-opt` and for `fxc.run_passes`, from `compiler/pipelines.py`. With the suffix `-frozen`",
+        "weights are frozen; with `-aten` there is no target, and the kernels of PyTorch run.\n",
+    ]
+    docs = _pipeline_docs()
+    for name, steps in NAMED.items():
+        options = [f"- `{option}`" for option in steps.option_names()]
+        lines += [f"## {name}\n", *([f"{_prose(docs[name])}\n"] if name in docs else [])]
+        lines += [_fence("text", str(steps).replace(",", ",\n")), *(["Options:\n", *options, ""] if options else [])]
+    return "\n".join(lines)
 
 
-def _pipeline(steps: NamedPipeline) -> str:
-    options = "".join(f"- `{option}`\n" for option in steps.option_names())
-    lines = str(steps).replace(",", ",\n")
-    return _fence("text", lines) + (f"\nOptions:\n\n{options}" if options else "")
+def _pipeline_docs() -> dict[str, str]:
+    """Name -> the text below the definition of the pipeline or flow in ``compiler/pipelines.py``."""
+    docs = dict[int, str]()
+    for statement, after in pairwise(ast.parse(inspect.getsource(pipelines)).body):
+        if isinstance(statement, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            docs[id(getattr(pipelines, ast.unparse(statement.targets[0])))] = str(after.value.value)
+    return {name: docs[id(value)] for name, value in {**NAMED, **FLOWS}.items() if id(value) in docs}
 
 
 def _options() -> str:
