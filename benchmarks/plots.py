@@ -26,6 +26,8 @@ from results import FOLDER, Measurement, Summary, machines, ratios, read, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, IMAGES = ROOT / "docs" / "performance.md", ROOT / "docs" / "images"
+PAGES = ROOT / "README.md", PAGE
+"""The pages with the summary."""
 INTEL, AMD, GPU = "intel-avx512", "amd-avx512", "nvidia-h200"
 MACHINES = {INTEL: "Intel AVX-512", AMD: "AMD AVX-512", GPU: "NVIDIA H200"}
 GREY = "#808080"
@@ -300,7 +302,8 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     for name in PLOTS:
         print(draw(name, IMAGES))
-    PAGE.write_text(page_of(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(page_of(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def test_compile_gives_eagers_numbers() -> None:
     compiled = fxc.compile(model, (x(),))
     torch.testing.assert_close(compiled(x()), model(x()))
     assert not compiled(x()).requires_grad
-    assert "torch.aten.mm" in str(compiled.ir) and "aten" in compiled.plan.code and "1 inputs" in repr(compiled)
+    assert "torch.aten.mm" in str(compiled.ir) and "aten" in compiled.plan.code and "1 input" in repr(compiled)
 
 
 def test_parameters_stay_the_models_own() -> None:

@@ -27,7 +27,7 @@ def test_a_plan_runs_and_can_be_read(net: Net) -> None:
     assert isinstance(plan, fxc.ExecutionPlan) and isinstance(plan.module, torch.fx.GraphModule)
     assert plan.graph is plan.module.graph and "torch.ops.aten.relu.default" in plan.code
     assert plan.code.startswith("def forward(self, arg_0") and "torch.aten.relu" in str(plan.ir)
-    assert repr(plan) == f"<ExecutionPlan: 1 inputs, {len(plan.graph.nodes)} nodes>"
+    assert repr(plan) == f"<ExecutionPlan: 1 input, {len(plan.graph.nodes)} nodes>"
 
 
 def test_a_plan_checks_its_inputs(net: Net) -> None:

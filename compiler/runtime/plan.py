@@ -280,8 +280,10 @@ class Plan:
         raise PipelineError("this plan has no captured program to report on", hint=hint)
 
     def __repr__(self) -> str:
-        size = f"{len(self.graph.nodes)} nodes" if self.host is None else f"{self.host.facts.launches} kernels"
-        return f"<{type(self).__name__}: {len(self.signature.inputs)} inputs, {size}{', training' if self.training else ''}>"
+        launches = 0 if self.host is None else self.host.facts.launches
+        size = f"{len(self.graph.nodes)} nodes" if self.host is None else f"{launches} kernel{'s' if launches != 1 else ''}"
+        inputs = f"{len(self.signature.inputs)} input{'s' if len(self.signature.inputs) != 1 else ''}"
+        return f"<{type(self).__name__}: {inputs}, {size}{', training' if self.training else ''}>"
 
 
 def _within(region: AbstractContextManager[Any], function: Callable[[], Any]) -> Any:
