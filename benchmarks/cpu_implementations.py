@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 Run = Callable[..., Any]
 Way = Callable[[Run, tuple[Any, ...]], Run]
@@ -55,12 +56,48 @@ def inductor_frozen(model: Run, inputs: tuple[Any, ...]) -> Run:
     return made
 
 
+def openvino(model: Run, inputs: tuple[Any, ...]) -> Run:
+    """On PyTorch's number of threads, in the dtype of the model, and on the memory of the inputs."""
+    from openvino import Tensor, compile_model, convert_model
+
+    hints = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), "EXECUTION_MODE_HINT": "ACCURACY"}
+    request = compile_model(convert_model(model, example_input=inputs), "CPU", hints).create_infer_request()
+    _, structure = tree_flatten(model(*inputs))
+
+    def run(*args: Any) -> Any:
+        given = [Tensor(leaf.contiguous().numpy(), shared_memory=True) for leaf in tree_leaves(args)]
+        request.infer(given, share_inputs=True, share_outputs=True)
+        return tree_unflatten([torch.from_numpy(each.data) for each in request.output_tensors], structure)
+
+    return run
+
+
+def onnx_runtime(model: Run, inputs: tuple[Any, ...]) -> Run:
+    """On PyTorch's number of threads, by the exporter of PyTorch."""
+    from onnxruntime import InferenceSession, SessionOptions
+
+    program: Any = torch.onnx.export(model, inputs, dynamo=True, verbose=False)
+    options = SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = InferenceSession(program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    _, structure = tree_flatten(model(*inputs))
+
+    def run(*args: Any) -> Any:
+        given = {name: leaf.numpy() for name, leaf in zip(names, tree_leaves(args), strict=True)}
+        return tree_unflatten([torch.from_numpy(each) for each in session.run(None, given)], structure)
+
+    return run
+
+
 INFERENCE: Mapping[str, Way] = MappingProxyType({
     "eager": eager,
     "fxc": ours,
     "fxc frozen": ours_frozen,
     "Inductor": inductor,
     "Inductor frozen": inductor_frozen,
+    "OpenVINO": openvino,
+    "ONNX Runtime": onnx_runtime,
 })  # fmt: skip
 TRAINING: Mapping[str, Way] = MappingProxyType({"eager": eager, "fxc": ours_training, "Inductor": inductor})
 KERNELS: Mapping[str, Way] = MappingProxyType({"eager": eager, "fxc": ours, "Inductor": inductor})

@@ -56,6 +56,8 @@ MODEL_PAIRS: Pairs = (
     ("fxc", "Inductor"),
     ("fxc frozen", "eager"),
     ("fxc frozen", "Inductor frozen"),
+    ("fxc frozen", "OpenVINO"),
+    ("fxc frozen", "ONNX Runtime"),
     ("Inductor", "eager"),
     ("Inductor frozen", "eager"),
 )

@@ -56,6 +56,8 @@ MARKS = {
     "Inductor frozen": ("#eab308", "v"),
     "Inductor warm": ("#eab308", "v"),
     "Inductor CUDA graphs": ("#eab308", "v"),
+    "OpenVINO": ("#8b5cf6", "P"),
+    "ONNX Runtime": ("#ec4899", "*"),
 }
 """Colour and marker by implementation."""
 
