@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -58,14 +59,13 @@ def inductor_frozen(model: Run, inputs: tuple[Any, ...]) -> Run:
 
 def openvino(model: Run, inputs: tuple[Any, ...]) -> Run:
     """On PyTorch's number of threads, in the dtype of the model, and on the memory of the inputs."""
-    from openvino import Tensor, compile_model, convert_model
-
+    ov: Any = import_module("openvino")
     hints = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), "EXECUTION_MODE_HINT": "ACCURACY"}
-    request = compile_model(convert_model(model, example_input=inputs), "CPU", hints).create_infer_request()
+    request = ov.compile_model(ov.convert_model(model, example_input=inputs), "CPU", hints).create_infer_request()
     _, structure = tree_flatten(model(*inputs))
 
     def run(*args: Any) -> Any:
-        given = [Tensor(leaf.contiguous().numpy(), shared_memory=True) for leaf in tree_leaves(args)]
+        given = [ov.Tensor(leaf.contiguous().numpy(), shared_memory=True) for leaf in tree_leaves(args)]
         request.infer(given, share_inputs=True, share_outputs=True)
         return tree_unflatten([torch.from_numpy(each.data) for each in request.output_tensors], structure)
 
@@ -74,12 +74,11 @@ def openvino(model: Run, inputs: tuple[Any, ...]) -> Run:
 
 def onnx_runtime(model: Run, inputs: tuple[Any, ...]) -> Run:
     """On PyTorch's number of threads, by the exporter of PyTorch."""
-    from onnxruntime import InferenceSession, SessionOptions
-
+    runtime: Any = import_module("onnxruntime")
     program: Any = torch.onnx.export(model, inputs, dynamo=True, verbose=False)
-    options = SessionOptions()
+    options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = InferenceSession(program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
     _, structure = tree_flatten(model(*inputs))
 
