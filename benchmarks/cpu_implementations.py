@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
@@ -75,7 +75,7 @@ def openvino(model: Run, inputs: tuple[Any, ...]) -> Run:
 def onnx_runtime(model: Run, inputs: tuple[Any, ...]) -> Run:
     """On PyTorch's number of threads, by the exporter of PyTorch."""
     runtime: Any = import_module("onnxruntime")
-    program: Any = torch.onnx.export(model, inputs, dynamo=True, verbose=False)
+    program: Any = torch.onnx.export(cast(Any, model), inputs, dynamo=True, verbose=False)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = runtime.InferenceSession(program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
