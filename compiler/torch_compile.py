@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any, cast
 
 import torch
@@ -23,6 +23,7 @@ from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
+from fxc.runtime.shared_memory import shared_pair
 from fxc.semantics.windows import replace_windows
 from fxc.semantics.written_strides import in_all_functionalizations
 
@@ -30,7 +31,8 @@ from fxc.semantics.written_strides import in_all_functionalizations
 def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
     """The backend. ``options`` are fields of ``fxc.Options``. Each graph of AOTAutograd is compiled with a separate pipeline.
 
-    Graphs that only eager mode runs correctly are returned unchanged.
+    Graphs that only eager mode runs correctly are returned unchanged. Calls where a written input shares memory with another
+    one run in eager mode.
     With ``freeze``, graphs that are compiled where gradients are off have frozen weights; other graphs are not affected.
     """
     from fxc.api import compile_graph, compile_inference, run_options
@@ -68,7 +70,29 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
     with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():
-        return backend(graph, inputs)
+        compiled = backend(graph, inputs)
+    written = _written(len(inputs))
+    return _unless_shared(compiled, graph, written) if written else compiled
+
+
+def _unless_shared(compiled: Callable[..., Any], graph: GraphModule, written: Set[int]) -> Callable[..., Any]:
+    """A function that calls ``compiled``, or ``graph`` in eager mode where an input in ``written`` shares memory with another.
+
+    AOTAutograd compiles for inputs that do not share memory, and neither it nor Dynamo checks later calls.
+    """
+
+    @wraps(compiled)
+    def run(*inputs: Any) -> Any:
+        return (compiled if shared_pair(inputs, written) is None else graph)(*inputs)
+
+    return run
+
+
+def _written(count: int) -> Set[int]:
+    """Indices of the ``count`` inputs of the graph that AOTAutograd compiled that are written."""
+    metadata = TracingContext.get().fw_metadata
+    assert metadata is not None
+    return {i for i, info in enumerate(metadata.input_info, count - len(metadata.input_info)) if info.mutates_data}
 
 
 def _has_overlapping_result(graph: GraphModule) -> bool:

@@ -6,11 +6,15 @@ AOTAutograd lacks facts on the memory of their tensors, or decomposes operators 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 import torch
+from torch._C._dynamo.guards import compute_overlapping_tensors
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -51,6 +55,7 @@ def is_for_eager(module: GraphModule) -> bool:
         return True
     if (
         _counts_in_copy(module)
+        or _writes_shared_input(module)
         or _writes_what_is_hidden(module)
         or _uses_number_of_written(module)
         or _returns_overlapping_input(module)
@@ -93,6 +98,31 @@ def _writes_what_is_hidden(module: GraphModule) -> bool:
         return bool(written)
     counted = _memory([value for node in hidden for value in (node, *node.all_input_nodes)])
     return not counted.isdisjoint(_memory([value for node in written for value in _written_by(node)]))
+
+
+def _writes_shared_input(module: GraphModule) -> bool:
+    """Whether ``module`` writes an input that overlaps another one, or of which elements share memory.
+
+    AOTAutograd's results hold for calls whose inputs overlap as those of the first one do, which Dynamo does not check.
+    """
+    groups = defaultdict[StorageWeakRef, list[torch.Tensor]](list)
+    for value in map(_tensor, module.graph.find_nodes(op="placeholder")):
+        if value is not None:
+            groups[_storage(value)].append(value)
+    shared = {storage for storage, values in groups.items() if _overlap(values) or any(map(_may_overlap, values))}
+    if not shared:
+        return False
+    written = [node for node in _nodes(module) if may_write(node)]
+    is_nested = any(node.graph is not module.graph for node in written)
+    return is_nested or not shared.isdisjoint(_memory([value for node in written for value in _written_by(node)]))
+
+
+def _overlap(values: list[torch.Tensor]) -> bool:
+    """Whether AOTAutograd finds an overlap between ``values``, views of one storage."""
+    mode = detect_fake_mode(values)
+    env = None if mode is None else mode.shape_env
+    with nullcontext() if env is None else env.suppress_guards():
+        return bool(compute_overlapping_tensors(values, symbolic=any(map(_is_free, values))))
 
 
 def _counts_in_copy(module: GraphModule) -> bool:

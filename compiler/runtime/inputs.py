@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from typing import Any, Final, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import InputError
-from fxc.runtime.guards import PLAIN, Guard, Names, tensor_tests
-from fxc.runtime.shared_memory import WITHOUT_SHARING, back, copied, memory_range, share_bytes, starts_later
+from fxc.runtime.guards import Guard, Names, tensor_tests
+from fxc.runtime.shared_memory import WITHOUT_SHARING, back, copied, shared_pair, starts_later
 from fxc.runtime.size_expressions import Dim, value_of
 
 
@@ -125,26 +124,12 @@ def memory_guards(inputs: Inputs, names: Names) -> Iterator[Guard]:
     if not written or len(tensors) == 1:
         return
 
-    def with_memory(values: Values) -> list[int]:
-        return [i for i in tensors if type(values[i]) in PLAIN and values[i].numel()]
-
-    def shared(values: Values) -> tuple[int, int] | None:
-        pairs = ((i, j) for i, j in combinations(with_memory(values), 2) if i in written or j in written)
-        return next(((i, j) for i, j in pairs if share_bytes(values[i], values[j])), None)
-
-    def are_disjoint(*values: Any) -> bool:
-        reach = 0
-        for start, end in sorted(memory_range(values[i]) for i in with_memory(values)):
-            if start < reach:
-                return shared(values) is None
-            reach = end
-        return True
-
     def together(values: Values) -> InputError:
-        first, second = (inputs[i].name for i in shared(values) or ())
+        first, second = (inputs[i].name for i in shared_pair(values, written) or ())
         return InputError(f"input {second} shares memory with {first}, and the model writes there", hint=WITHOUT_SHARING)
 
-    yield Guard(f"{names.of(are_disjoint)}({', '.join(f'x{i}' for i in range(len(inputs)))})", together)
+    values = ", ".join(f"x{i}" for i in range(len(inputs)))
+    yield Guard(f"{names.of(shared_pair)}(({values}), {names.of(written)}) is None", together)
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+from typing import Any
+
 import torch
 
 from fxc.errors import TORCH_COMPILE
+from fxc.runtime.guards import PLAIN
 
 
 def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the address range [start, end) of a strided ``tensor``."""
+    start = tensor.data_ptr()
     if tensor.is_contiguous():
-        return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+        return start, start + tensor.nbytes
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
+    return start, start + (last + 1) * tensor.element_size()
 
 
 def share_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -28,6 +33,25 @@ def share_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     taken = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool, device="cpu")
     _bytes(taken, a, start).fill_(True)
     return bool(_bytes(taken, b, start).any())
+
+
+def shared_pair(values: Sequence[Any], written: Set[int]) -> tuple[int, int] | None:
+    """Return indices of two tensors that share memory, at least one of them in ``written``, or None.
+
+    Skips values that are not strided tensors, and tensors without elements.
+    """
+    ranges = sorted(
+        (*memory_range(value), i)
+        for i, value in enumerate(values)
+        if type(value) in PLAIN and value.layout is torch.strided and value.numel()
+    )
+    for position, (_, end, i) in enumerate(ranges, 1):
+        while position < len(ranges) and ranges[position][0] < end:
+            j = ranges[position][2]
+            if (i in written or j in written) and share_bytes(values[i], values[j]):
+                return min(i, j), max(i, j)
+            position += 1
+    return None
 
 
 def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tensor:
