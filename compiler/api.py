@@ -115,7 +115,8 @@ def compile(
     if not isinstance(cast(object, args), Sequence) or isinstance(args, str):
         raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")
     if kwargs is not None and not isinstance(cast(object, kwargs), Mapping):
-        raise InputError(f"kwargs is a {type(kwargs).__name__}, but a dictionary of inputs by name is expected")
+        message = f"kwargs is a {type(kwargs).__name__}, but a dictionary of inputs by name is expected"
+        raise InputError(message, hint='one input is {"x": x}')
     check_model(model)
     chosen = run_options(options)
     maker = _PlanMaker(model, training, dynamic_shapes, chosen, _modes(model))
@@ -305,7 +306,8 @@ def run_options(options: Options | Mapping[str, Any] | None) -> Options:
     if isinstance(options, Options):
         return options
     if options is not None and not isinstance(cast(object, options), Mapping):
-        raise PipelineError(f"options is a {type(options).__name__}, but a dictionary or fxc.Options is expected")
+        message = f"options is a {type(options).__name__}, but a dictionary or fxc.Options is expected"
+        raise PipelineError(message, hint='one option is {"target": "host"}')
     names = [field.name for field in fields(Options)]
     for name in options or {}:
         if name not in names:

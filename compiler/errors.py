@@ -7,17 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from typing import ClassVar
 
 TORCH_COMPILE = "torch.compile(model, backend='fxc')"
 """What hints name for models that no capture holds as a whole: it runs the rest in Python."""
+
+WRITE_ELSEWHERE = "give a path in a folder that exists and that you may write to"
+"""The hint where a file cannot be written."""
+
+OTHER_VERSION = "use the version of PyTorch that the text was written with, or correct the text"
+"""The hint where text names what the running PyTorch lacks."""
 
 
 class FxcError(Exception):
     """Error with a ``message``, the op (``op``, IR text), its location (``place``) and a fix (``hint``)."""
 
+    HINT: ClassVar[str | None] = None
+    """The hint of errors of this class that have no other."""
+
     def __init__(self, message: str, *, op: str | None = None, place: str | None = None, hint: str | None = None):
         super().__init__(message)
-        self.message, self.op, self.place, self.hint = message, op, place, hint
+        self.message, self.op, self.place, self.hint = message, op, place, hint or self.HINT
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -116,6 +127,8 @@ class NoRuleError(InputError):
     Fix    lower the operation first, or add a rule to the file of its level.
     """
 
+    HINT = "lower the operation first with -p PIPELINE; fxc passes lists the pipelines"
+
 
 class NumericsError(FxcError):
     """A pass or a kernel that changed the results.
@@ -169,3 +182,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """A hint that lists the names closest to ``name``, or None where nothing is close."""
     close = get_close_matches(name, list(known), n=3, cutoff=0.6)
     return f"did you mean {' or '.join(close)}?" if close else None
+
+
+def nearest_file(path: str | Path) -> str:
+    """A hint for a file that cannot be read: the files beside it with the closest names."""
+    path = Path(path)
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    return nearest(str(path), map(str, beside)) or "give the path of a file that exists and that you may read"

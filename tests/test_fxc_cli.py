@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -415,19 +414,6 @@ def test_version_and_help() -> None:
         assert "Examples:" in ok(command, "--help")[0], command
     code, out, err = run([])
     assert (code, out) == (2, "") and "A first tour:" in err
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script(shell: str) -> None:
-    assert "_FXC_COMPLETE" in ok("completion", shell)[0]
-
-
-@pytest.mark.parametrize(("words", "expected"), [("fxc passes con", "constant-propagation"), ("fxc ops aten.reluu", "")])
-def test_completion_of_names(words: str, expected: str) -> None:
-    environment = {**os.environ, "_FXC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "2"}
-    command = [sys.executable, "-c", "from fxc.tools.fxc import main; main()"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert (f"plain,{expected}" in done.stdout.split("\n")) if expected else done.stdout.strip() == ""
 
 
 def test_looking_things_up_needs_no_torch(folder: Path) -> None:

@@ -119,13 +119,6 @@ def test_the_pipelines_of_the_examples_exist(pipeline: tuple[str, str]) -> None:
     assert len(parse_pipeline("".join(pipeline))) > 0
 
 
-def test_shell_completion_knows_passes_inside_a_pipeline() -> None:
-    environment = {**os.environ, "_FXC_OPT_COMPLETE": "bash_complete", "COMP_WORDS": "fxc-opt -p a,simp", "COMP_CWORD": "2"}
-    command = [sys.executable, "-c", "from fxc.tools.fxc_opt import main; main()"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert "plain,a,simplify" in done.stdout.split("\n")
-
-
 def test_unregistered_dialects_on_request() -> None:
     text = '"some.op"() : () -> ()\n'
     assert run([], text)[0] == 1
@@ -143,7 +136,7 @@ def test_process_loads_neither_torch_nor_much_else() -> None:
     """What starting takes is what is imported: ``benchmarks/compile_time.py`` has the milliseconds."""
     script = (
         "import sys; from fxc.tools.fxc_opt import run; code, out, err = run([], sys.stdin.read());"
-        "assert code == 0, err; assert 'torch' not in sys.modules; assert 'rich' not in sys.modules;"
+        "assert code == 0, err; assert 'torch' not in sys.modules; assert not {'rich', 'jinja2', 'pygments'} & {*sys.modules};"
         "loaded = [m for m in sys.modules if m.startswith('xdsl.dialects.')]; assert len(loaded) < 25, loaded;"
         "print(sum(m.startswith('fxc.') for m in sys.modules))"
     )

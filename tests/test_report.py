@@ -29,7 +29,7 @@ from fxc.report.module_graphs import ModuleGraph, module_graph
 from fxc.report.page import page
 from fxc.report.recording import Recording, record
 from fxc.report.texts import Edit, Texts
-from fxc.report.units import bytes_text, duration
+from fxc.runtime.units import bytes_text, duration
 from tests.models.zoo import ZOO, load
 
 

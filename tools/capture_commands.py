@@ -151,7 +151,9 @@ def parse_dynamic_shapes(texts: Sequence[str], model: Any, args: Sequence[Any]) 
     try:
         names = list(inspect.signature(forward).bind(*args).arguments)
     except TypeError as error:
-        raise InputError(f"the example inputs do not fit the model: {error}") from error
+        raise InputError(
+            f"the example inputs do not fit the model: {error}", hint="return (model, inputs) with inputs that the model takes"
+        ) from error
     dims = dict[str, Any]()
     given = dict[str, Any]()
     for text in texts:

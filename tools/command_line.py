@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fxc.errors import FxcError, InputError, ParseError
+from fxc.errors import WRITE_ELSEWHERE, FxcError, InputError, ParseError, nearest_file
+
+PATIENCE = 0.5
+"""Seconds before a step that still runs is shown."""
+
+EXIT_CODES = "Exit codes: 0, 1 with one message on stderr, 2 for a wrong command line, 130 after Ctrl-C."
 
 
 def complain(error: BaseException, with_traceback: bool = False) -> None:
@@ -23,11 +31,19 @@ def complain(error: BaseException, with_traceback: bool = False) -> None:
         return
     notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
     if isinstance(error, FxcError):
-        print(f"error: {error}{notes}", file=sys.stderr)
+        print_error(f"{error}{notes}")
     else:
         text = str(error).strip().split("\n")[0]
-        hint = "\n  hint: fxc --traceback ... shows where"
-        print(f"error: {type(error).__name__}: {text}{notes}{hint}", file=sys.stderr)
+        print_error(f"{type(error).__name__}: {text}{notes}\n  hint: --traceback as the first argument shows where")
+
+
+def print_error(text: str) -> None:
+    """Print an error to stderr: on a terminal in red, its hints dimmed, unless NO_COLOR is set."""
+    text = f"error: {text}"
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        text = re.sub("^error:", click.style("error:", fg="red", bold=True), text)
+        text = re.sub(r"^  hint: .*", lambda found: click.style(found.group(), dim=True), text, flags=re.MULTILINE)
+    print(text, file=sys.stderr)
 
 
 def say(text: str) -> None:
@@ -53,20 +69,37 @@ def writing(path: str | Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(f"cannot write {path}: {error.strerror}", hint=WRITE_ELSEWHERE) from error
     except SafetensorError as error:
-        raise InputError(f"cannot write {path}: {error}") from error
+        raise InputError(f"cannot write {path}: {error}", hint=WRITE_ELSEWHERE) from error
 
 
 @contextmanager
 def progress(doing: str) -> Generator[None]:
-    """Show on a terminal that a long step is running; prints nothing elsewhere."""
+    """Show on a terminal that a long step is running, and for how long; prints nothing elsewhere."""
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
+    with contextlib.ExitStack() as shown:
+        timer = threading.Timer(PATIENCE, lambda: shown.enter_context(_spinner(doing)))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
-    with Console(stderr=True).status(doing):
+
+@contextmanager
+def _spinner(doing: str) -> Generator[None]:
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    # Rich would print what goes to stdout on its own console, which is stderr.
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as shown:
+        shown.add_task(doing, total=None)
         yield
 
 
@@ -90,13 +123,45 @@ def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> 
         print(error.format_message(), file=sys.stderr)
         return 2
     except click.ClickException as error:
-        print(f"error: {error.format_message()}", file=sys.stderr)
+        print_error(error.format_message() + _help_hint(error))
         return error.exit_code
     except click.Abort:
         return 130
     except BrokenPipeError:
         sys.stdout = None  # the reader of the pipe, such as head, has closed it; flush nothing at exit
         return 0
+    except Exception as error:  # other exceptions are bugs, and also become one message
+        complain(error, "--traceback" in (sys.argv[1:] if argv is None else argv))
+        return 1
+
+
+def _help_hint(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    if context is None or "  hint: " in error.format_message():
+        return ""
+    return f"\n  hint: {context.command_path} --help shows the arguments and options"
+
+
+def version_option(function: Any) -> Any:
+    """Add ``--version``: the versions of fxc, xDSL, PyTorch and Python. Imports none of them."""
+    option = click.option(
+        "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+    )
+    return option(function)
+
+
+def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        found = list[str]()
+        for name in ("fxc", "xdsl", "torch"):
+            try:
+                found.append(f"{name} {version(name)}")
+            except PackageNotFoundError:
+                found.append(f"{name} (not installed)")
+        print(f"{found[0]} ({', '.join(found[1:])}, Python {sys.version.split()[0]})")
+        context.exit()
 
 
 def read_text(file: str) -> str:
@@ -104,9 +169,11 @@ def read_text(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ParseError(f"{file} is not UTF-8 text: {error}") from error
+        raise ParseError(
+            f"{file} is not UTF-8 text: {error}", hint="give an IR file, such as fxc import SOURCE -o FILE writes"
+        ) from error
     except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from error
+        raise InputError(f"cannot read {file}: {error.strerror}", hint=nearest_file(file)) from error
 
 
 def complete_pipeline(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -125,6 +192,12 @@ def complete_op(context: click.Context, parameter: click.Parameter, incomplete: 
 
     names = known_ops() if incomplete.startswith("torch.") else [name.removeprefix("torch.") for name in known_ops()]
     return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_target(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from fxc.dialects.target import GPU, HOST, PRESETS
+
+    return [name for name in (HOST, GPU, *PRESETS) if name.startswith(incomplete)]
 
 
 def pass_names() -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fxc.tools.capture_commands import SOURCE_HELP, capture_options
-from fxc.tools.command_line import complete_pipeline, write_output
+from fxc.tools.command_line import complete_pipeline, complete_target, progress, write_output
 from fxc.tools.emitters import EMITTERS, EmitOptions, emit
 
 HELP = f"""Compile a model, and write every step to a folder.
@@ -48,7 +48,7 @@ def pipeline_options(function: Any) -> Any:
     passes = click.option(
         "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
     )
-    return passes(click.option("--target", cls=_TargetOption, metavar="NAME")(function))
+    return passes(click.option("--target", cls=_TargetOption, metavar="NAME", shell_complete=complete_target)(function))
 
 
 @click.command("compile", help=HELP)
@@ -74,7 +74,8 @@ def compile_command(
 ) -> None:
     if output is None and emitted is None:
         raise click.UsageError("nothing to write: give -o DIR, --emit=FORMAT, or both")
-    from fxc.tools.compile_program import Request, compile_program
+    with progress("loading PyTorch"):
+        from fxc.tools.compile_program import Request, compile_program
 
     request = Request(source, route, dynamic_shapes, train, pipeline, target, check_numerics, remarks)
     program = compile_program(request, None if output is None else Path(output))

@@ -11,9 +11,9 @@ from click.shell_completion import get_completion_class
 
 from fxc.errors import nearest
 from fxc.tools import capture_commands, compile_command, lookup_commands, report_command, run_command, translate_command
-from fxc.tools.command_line import complain, exit_code, run_in_process
+from fxc.tools.command_line import EXIT_CODES, exit_code, run_in_process, version_option
 
-HELP = """Compile PyTorch models through MLIR text, and inspect every step.
+HELP = f"""Compile PyTorch models through MLIR text, and inspect every step.
 
 \b
 A first tour:
@@ -27,7 +27,7 @@ A first tour:
 
 An IR file is data: reading it runs nothing. A SOURCE names Python code, which is run.
 
-Exit codes: 0, 1 with one message on stderr, 2 for a wrong command line.
+{EXIT_CODES}
 """
 
 
@@ -44,22 +44,8 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        found = list[str]()
-        for name in ("fxc", "xdsl", "torch"):
-            try:
-                found.append(f"{name} {version(name)}")
-            except PackageNotFoundError:
-                found.append(f"{name} (not installed)")
-        print(f"{found[0]} ({', '.join(found[1:])}, Python {sys.version.split()[0]})")
-        context.exit()
-
-
 @click.group("fxc", cls=Commands, help=HELP, context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version.")
+@version_option
 @click.option("--traceback", is_flag=True, help="Print Python's traceback with an error.")
 def command(traceback: bool) -> None:
     pass
@@ -79,18 +65,20 @@ for _command in (
 
 @command.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion_command(shell: str) -> None:
-    """Print the completion script of a shell.
+@click.argument("program", type=click.Choice(["fxc", "fxc-opt"]), default="fxc")
+def completion_command(shell: str, program: str) -> None:
+    """Print the completion script of fxc, or of fxc-opt, for a shell.
 
     \b
     Examples:
       eval "$(fxc completion bash)"                       for this shell; in ~/.bashrc for every shell
+      eval "$(fxc completion bash fxc-opt)"
       fxc completion zsh > ~/.zfunc/_fxc
       fxc completion fish > ~/.config/fish/completions/fxc.fish
     """
     completer = get_completion_class(shell)
     assert completer is not None
-    parts = completer(command, {}, "fxc", "_FXC_COMPLETE")
+    parts = completer(command, {}, program, f"_{program.replace('-', '_').upper()}_COMPLETE")
     print(parts.source_template % parts.source_vars())
 
 
@@ -105,10 +93,4 @@ def run(argv: Sequence[str], stdin_text: str = "") -> tuple[int, str, str]:
 
 
 def _main(argv: list[str] | None) -> int:
-    words = sys.argv[1:] if argv is None else argv
-    with_traceback = "--traceback" in words[:1]
-    try:
-        return exit_code(command, argv, "fxc")
-    except Exception as error:  # other exceptions are bugs, and also become one message
-        complain(error, with_traceback)
-        return 1
+    return exit_code(command, argv, "fxc")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -16,10 +15,23 @@ from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
 from fxc.driver.statistics import Statistics
 from fxc.driver.timing import Timer
-from fxc.errors import FxcError, InputError, PipelineError, nearest
+from fxc.errors import InputError, PipelineError, nearest
 from fxc.passes.rewriting.remarks import remarking
-from fxc.pipelines import NAMED
-from fxc.tools.command_line import complain, exit_code, read_text, run_in_process, write_output
+from fxc.runtime.units import duration
+from fxc.tools.command_line import (
+    EXIT_CODES,
+    complain,
+    complete_pass,
+    complete_pipeline,
+    complete_target,
+    exit_code,
+    print_error,
+    progress,
+    read_text,
+    run_in_process,
+    version_option,
+    write_output,
+)
 from fxc.tools.emitters import EMITTERS, EmitOptions
 from fxc.tools.list_passes import listing
 from fxc.tools.opt_driver import DriverOptions, drive
@@ -47,13 +59,6 @@ class GroupedCommand(click.Command):
                 formatter.write_dl(records, col_max=34)
 
 
-def _complete_passes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Shell completion: the names that can follow an incomplete pipeline."""
-    typed = re.split(r"(?<=[,(])", incomplete)
-    before, last = "".join(typed[:-1]), typed[-1]
-    return [before + name for name in (*PassRegistry().names(), *NAMED) if name.startswith(last)]
-
-
 def _joined(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> str:
     return ",".join(texts)
 
@@ -63,16 +68,15 @@ _PASSES = partial(click.option, cls=GroupedOption, group="Passes")
 _CHECKS = partial(click.option, cls=GroupedOption, group="Checking")
 _LOOK = partial(click.option, cls=GroupedOption, group="Inspection")
 
-HELP = """Run passes on an IR file (MLIR text) and print the result.
+HELP = f"""Run passes on an IR file (MLIR text) and print the result.
 
-FILE is read from stdin if it is omitted or "-". The exit code is 0, or 1 with one message on stderr,
-or 2 where the command line is wrong.
+FILE is read from stdin if it is omitted or "-". {EXIT_CODES}
 
 \b
 Examples:
   fxc-opt model.mlir                                parse, verify, print
   fxc-opt model.mlir -p canonicalize,cse            two passes
-  fxc-opt model.mlir -p 'builtin.module(inline,func.func(cse,unroll-loops{factor=4}))'
+  fxc-opt model.mlir -p 'builtin.module(inline,func.func(cse,unroll-loops{{factor=4}}))'
                                                     nested, with an option
   fxc-opt model.mlir -p simplify --print-ir-after-change --timing
                                                     a named pipeline, and what each pass did
@@ -94,9 +98,9 @@ Examples:
 @_INPUT("--print-op-generic", is_flag=True, help="Print every op in MLIR's generic form.")
 @_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept operations of unregistered dialects, in generic form.")
 @_PASSES("-p", "--pass-pipeline", "pipeline", multiple=True, metavar="PIPELINE", callback=_joined,
-         shell_complete=_complete_passes,
+         shell_complete=complete_pipeline,
          help="Passes to run, in order: names, nested in op names, with options. May be repeated.")
-@_PASSES("--target", metavar="NAME", help=f"Machine to generate kernels for: {target_names()}.")
+@_PASSES("--target", metavar="NAME", shell_complete=complete_target, help=f"Machine to generate kernels for: {target_names()}.")
 @_PASSES("--load-pass", multiple=True, metavar="FILE", type=click.Path(),
          help="Load a pass from this Python file, which is executed. May be repeated.")
 @_PASSES("--list-passes", is_flag=True, help="Print the passes with their options, and the named pipelines.")
@@ -109,9 +113,9 @@ Examples:
 @_CHECKS("--crash-reproducer", metavar="FILE", type=click.Path(dir_okay=False),
          help="Write a file that reproduces the failure when a pass fails.")
 @_CHECKS("--run-reproducer", is_flag=True, help="Run the pipeline recorded in FILE, a reproducer.")
-@_LOOK("--print-ir-before", multiple=True, metavar="PASS", shell_complete=_complete_passes,
+@_LOOK("--print-ir-before", multiple=True, metavar="PASS", shell_complete=complete_pass,
        help="Dump the IR before this pass. May be repeated.")
-@_LOOK("--print-ir-after", multiple=True, metavar="PASS", shell_complete=_complete_passes,
+@_LOOK("--print-ir-after", multiple=True, metavar="PASS", shell_complete=complete_pass,
        help="Dump the IR after this pass. May be repeated.")
 @_LOOK("--print-ir-before-all", is_flag=True, help="Dump the IR before every pass.")
 @_LOOK("--print-ir-after-all", is_flag=True, help="Dump the IR after every pass.")
@@ -119,16 +123,13 @@ Examples:
 @_LOOK("--print-ir-after-failure", is_flag=True, help="Dump the IR when a pass fails.")
 @_LOOK("--timing", is_flag=True, help="Print the time spent in each pass.")
 @_LOOK("--statistics", is_flag=True, help="Print ops before and after each pass, and what the pass counted.")
-@_LOOK("--remarks", multiple=True, metavar="PASS", shell_complete=_complete_passes,
+@_LOOK("--remarks", multiple=True, metavar="PASS", shell_complete=complete_pass,
        help="Print the transformations that this pass missed, and why. May be repeated.")
 @_LOOK("--traceback", is_flag=True, help="Print Python's traceback with an error.")
+@version_option
 @click.pass_context
 def command(click_context: click.Context, **arguments: Any) -> None:
-    try:
-        click_context.exit(_run(arguments))
-    except FxcError as error:
-        complain(error, arguments["traceback"])
-        click_context.exit(1)
+    click_context.exit(_run(arguments))
 # fmt: on
 
 
@@ -156,19 +157,25 @@ def _run(arguments: dict[str, Any]) -> int:
     timer, statistics = Timer(), Statistics()
     print_ir = _print_ir(arguments, registry)
     watchers = (statistics, print_ir) if arguments["statistics"] else (print_ir,)
-    with remarking(_known(arguments["remarks"], registry, "to explain"), sys.stderr.write):
-        outcome = drive(_driver_options(arguments, registry), read_text(arguments["file"]), timer, watchers)
+    remarks, options = _known(arguments["remarks"], registry, "to explain"), _driver_options(arguments, registry)
+    text = read_text(arguments["file"])
+    with progress(f"running {options.pipeline or 'fxc-opt'}"), remarking(remarks, _to_stderr):
+        outcome = drive(options, text, timer, watchers)
     if not outcome.failed or arguments["output"] in (None, "-"):  # as mlir-opt does: no file of some parts only
         write_output(arguments["output"], outcome.output)
     for error in outcome.errors:
         complain(error, arguments["traceback"])
     for problem in outcome.problems:
-        print(f"error: {problem}", file=sys.stderr)
+        print_error(problem)
     if arguments["timing"]:
         print_timing(timer)
     if arguments["statistics"]:
         print_statistics(statistics)
     return 1 if outcome.failed else 0
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(text)  # looked up at each call: progress replaces it
 
 
 def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> DriverOptions:
@@ -195,7 +202,7 @@ def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> Driver
 
 def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
     return PrintIR(
-        write=sys.stderr.write,
+        write=_to_stderr,
         before=_known(arguments["print_ir_before"], registry, "to print around"),
         after=_known(arguments["print_ir_after"], registry, "to print around"),
         before_all=arguments["print_ir_before_all"],
@@ -211,7 +218,8 @@ def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozen
     """``names`` as a set. PipelineError for a name that is not a pass."""
     for name in names:
         if name not in registry:
-            raise PipelineError(f"there is no pass {name} {purpose}", hint=nearest(name, registry.names()))
+            hint = nearest(name, registry.names()) or "fxc-opt --list-passes lists them"
+            raise PipelineError(f"there is no pass {name} {purpose}", hint=hint)
     return frozenset(names)
 
 
@@ -220,10 +228,10 @@ def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozen
 
 def print_timing(timer: Timer) -> None:
     rows = [
-        (name, f"{wall:.1f}", f"{share:.0%}", f"{cpu:.1f}", str(calls) if calls else "")
+        (name, duration(wall), f"{share:.0%}", duration(cpu), str(calls) if calls else "")
         for name, wall, share, cpu, calls in timer.rows()
     ]
-    print_table("timing", ("", "wall ms", "share", "cpu ms", "calls"), rows, numbers=(1, 2, 3, 4))
+    print_table("timing", ("", "wall", "share", "cpu", "calls"), rows, numbers=(1, 2, 3, 4))
 
 
 def print_statistics(statistics: Statistics) -> None:

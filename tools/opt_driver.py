@@ -78,7 +78,11 @@ def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instr
             numbered = replace(options, crash_reproducer=_numbered(options, number))
             output = _one_chunk(numbered, chunk, timer, watchers)
         except RecursionError:
-            errors.append(FxcError("the text is nested too deeply", place=options.filename))
+            errors.append(
+                FxcError(
+                    "the text is nested too deeply", place=options.filename, hint="move inner regions to separate functions"
+                )
+            )
         except FxcError as error:
             said = expected.diagnostics_of(error, options.filename)
             errors.append(error)

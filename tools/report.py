@@ -20,7 +20,7 @@ from fxc.dialects.text.syntax import type_text
 from fxc.driver.runner import read_module
 from fxc.program.program import new_context
 from fxc.report.graph_view import DECLARATIONS
-from fxc.report.units import bytes_text
+from fxc.runtime.units import bytes_text
 
 
 def report(text: str, name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fxc.tools.capture_commands import SOURCE_HELP, capture_options
-from fxc.tools.command_line import read_text, say, write_output
+from fxc.tools.command_line import progress, read_text, say, write_output
 from fxc.tools.compile_command import pipeline_options
 
 HELP = f"""Summarize an IR file, or write an HTML page about the compilation of a model.
@@ -43,12 +43,16 @@ def report_command(
     if page is None:
         if dynamic_shapes or train or pipeline or target:
             raise click.UsageError("options of a compilation need --html FILE")
-        from fxc.tools.report import report
+        text = read_text(source)
+        with progress(f"reading {source}"):
+            from fxc.tools.report import report
 
-        write_output(None, report(read_text(source), "<stdin>" if source == "-" else source))
+            summary = report(text, "<stdin>" if source == "-" else source)
+        write_output(None, summary)
         return
-    from fxc.tools.compile_program import Request
-    from fxc.tools.report_page import report_page
+    with progress("loading PyTorch"):
+        from fxc.tools.compile_program import Request
+        from fxc.tools.report_page import report_page
 
     report_page(Request(source, route, dynamic_shapes, train, pipeline, target), Path(page))
     say(f"wrote {page}")

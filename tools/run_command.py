@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from fxc.errors import InputError, nearest
+from fxc.errors import InputError, nearest, nearest_file
 from fxc.program.weights import load_state, save_state
 from fxc.tools.command_line import complete_pipeline, progress, say, writing
 from fxc.tools.compare import compare_with_source, inputs_of_source
@@ -64,7 +64,8 @@ def run_command(
         raise click.UsageError("--inputs and --seed exclude each other")
     if compare and lifted:
         raise click.UsageError("--compare needs the weights; leave out --lifted")
-    from fxc.program.execute import execute, seeded_inputs, seeded_state
+    with progress("loading PyTorch"):
+        from fxc.program.execute import execute, seeded_inputs, seeded_state
 
     program = load_program(
         file,
@@ -111,7 +112,7 @@ def read_inputs(program: Program, path: Path) -> list[Any]:
         with cast(Any, safe_open(path, "pt")) as file:
             names: list[str] = list(file.keys())
     except (SafetensorError, OSError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
+        raise InputError(f"cannot read {path}: {error}", hint=nearest_file(path)) from error
     for argument in wanted:
         if argument.name not in names:
             hint = nearest(argument.name, names) or f"it has {', '.join(names) or 'nothing'}"

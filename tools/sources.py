@@ -19,9 +19,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from fxc.errors import CaptureError, InputError, nearest
+from fxc.errors import CaptureError, InputError, nearest, nearest_file
 
 FORMS = "give package.module:factory, file.py, file.py:factory, or file.pt2"
+
+
+EXPORT = "write the file by torch.export.save, with this version of PyTorch"
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def import_source(place: str) -> ModuleType:
             return importlib.import_module(place)
     path = Path(place).resolve()
     if not path.is_file():
-        raise InputError(f"there is no file {place}")
+        raise InputError(f"there is no file {place}", hint=nearest_file(place))
     name = path.stem if path.stem.isidentifier() else "model"
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == str(path):
@@ -170,12 +173,13 @@ def _exported(path: str) -> Source:
     import torch
 
     if not Path(path).is_file():
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"there is no file {path}", hint=nearest_file(path))
     if not zipfile.is_zipfile(path):
-        raise CaptureError(f"{path} is not a program that torch.export can load: it is not an archive")
+        raise CaptureError(f"{path} is not a program that torch.export can load: it is not an archive", hint=EXPORT)
     try:
         program = torch.export.load(path)
     except Exception as error:  # PyTorch raises any exception for an invalid file
-        raise CaptureError(f"{path} is not a program that torch.export can load: {str(error).splitlines()[0]}") from error
+        message = f"{path} is not a program that torch.export can load: {str(error).splitlines()[0]}"
+        raise CaptureError(message, hint=EXPORT) from error
     args, _ = program.example_inputs or ((), {})
     return Source(path, program, tuple(args))

@@ -39,24 +39,30 @@ def translate_command(
       fxc translate model.mlir --to=dot -p lower-to-torch | dot -Tpdf > model.pdf
     """
     if format in ("dot", "svg"):
-        write_output(output, _svg(file, format, pipeline))
+        text = read_text(file)
+        with progress(f"drawing {file}"):
+            drawing = _svg(text, file, format, pipeline)
+        write_output(output, drawing)
         return
     folder = Path(output) if format == "fx" and output not in (None, "-") else None
     program = load_program(file, allow=allow, packages=packages, pipeline=pipeline, need_weights=folder is not None)
-    from fxc.tools.emit_fx import python_text, table_text
-
-    with progress("writing"):
-        if folder is None:
-            write_output(output, python_text(program) if format == "fx" else table_text(program))
-            return
+    with progress(f"translating {file}"):
         from fxc.api import to_fx
+        from fxc.tools.emit_fx import python_text, table_text
 
-        with writing(folder):
-            write_folder(to_fx(program), folder)
+        if folder is None:
+            text = python_text(program) if format == "fx" else table_text(program)
+        else:
+            text = ""
+            with writing(folder):
+                write_folder(to_fx(program), folder)
+    if folder is None:
+        write_output(output, text)
+        return
     say(f"wrote {folder / 'module.py'} and {folder / 'weights.safetensors'}")
 
 
-def _svg(file: str, format: str, pipeline: str) -> str:
+def _svg(text: str, file: str, format: str, pipeline: str) -> str:
     """A drawing of the IR, without weights or PyTorch."""
     from fxc.driver.runner import read_module, run_pipeline
     from fxc.measure.clock import times
@@ -65,6 +71,6 @@ def _svg(file: str, format: str, pipeline: str) -> str:
 
     context = new_context()
     context.times = times
-    module = read_module(context, read_text(file), "<stdin>" if file == "-" else file)
+    module = read_module(context, text, "<stdin>" if file == "-" else file)
     run_pipeline(context, module, parse_pipeline(pipeline))
     return emit(format, module, EmitOptions())

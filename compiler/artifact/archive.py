@@ -164,17 +164,17 @@ class Reader:
 
     def _manifest(self) -> dict[str, Any]:
         if not (self._source / MANIFEST).is_file():
-            raise PlanFileError(f"{self.name} is no plan: it has no {MANIFEST}")
+            raise PlanFileError(f"{self.name} is no plan: it has no {MANIFEST}", hint=AGAIN)
         data = self._read(MANIFEST, _MAX_MANIFEST)
         if len(data) > _MAX_MANIFEST:
-            raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} is too large")
+            raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} is too large", hint=AGAIN)
         try:
             found = json.loads(data.decode())
         except (ValueError, RecursionError) as error:
             raise PlanFileError(f"{self.name} has a damaged {MANIFEST}: {error}", hint=AGAIN) from error
         manifest = cast(dict[str, Any], found) if isinstance(found, dict) else {}
         if manifest.get("format") != FORMAT:
-            raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} is not one of a plan")
+            raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} is not one of a plan", hint=AGAIN)
         if (there := manifest.get("version")) != VERSION:
             message = f"{self.name} has format version {there}, but this fxc reads version {VERSION}"
             raise PlanFileError(message, hint=AGAIN)

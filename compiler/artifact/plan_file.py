@@ -12,7 +12,7 @@ from zipfile import Path as ZipPath
 from zipfile import is_zipfile
 
 from fxc.artifact.archive import AGAIN, MANIFEST, PROGRAM, WEIGHTS, Artifact, Reader, opened
-from fxc.errors import FxcError, PlanFileError
+from fxc.errors import WRITE_ELSEWHERE, FxcError, PlanFileError, nearest_file
 from fxc.program.weights import load_state, save_state
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.inputs import ANY, OtherInput, TensorInput
@@ -74,7 +74,7 @@ def write(path: Path, contents: Contents) -> None:
     try:
         Artifact(text, contents.kernels, host, facts).write(path, partial(save_state, state) if state else None)
     except OSError as error:
-        raise PlanFileError(f"cannot write {path}: {error.strerror or error}") from error
+        raise PlanFileError(f"cannot write {path}: {error.strerror or error}", hint=WRITE_ELSEWHERE) from error
 
 
 def read(path: Path, *, trust_kernels: bool = False) -> Contents | Ready:
@@ -85,7 +85,7 @@ def read(path: Path, *, trust_kernels: bool = False) -> Contents | Ready:
     PlanFileError if the file is not a complete plan that this version can run.
     """
     if not path.exists():
-        raise PlanFileError(f"there is no plan at {path}")
+        raise PlanFileError(f"there is no plan at {path}", hint=nearest_file(path))
     try:
         with opened(path) as reader, ThreadPoolExecutor(1) as pool:
             text = reader.text(PROGRAM)
@@ -95,7 +95,7 @@ def read(path: Path, *, trust_kernels: bool = False) -> Contents | Ready:
             ready = _ready(reader, text, weights, kernels) if kernels else None
             return ready or replace(_contents(reader, text, weights), kernels=kernels)
     except OSError as error:
-        raise PlanFileError(f"cannot read {path}: {error.strerror or error}") from error
+        raise PlanFileError(f"cannot read {path}: {error.strerror or error}", hint=nearest_file(path)) from error
 
 
 def _check_target(path: Path) -> None:
@@ -256,7 +256,8 @@ def _restored(reader: Reader, name: str, tensor: torch.Tensor, facts: Any) -> to
     except (KeyError, TypeError) as error:
         raise PlanFileError(f"{reader.name} has a manifest with wrong entries for {name}", hint=AGAIN) from error
     except (RuntimeError, AssertionError) as error:
-        raise PlanFileError(f"{reader.name}: {name} cannot be put on {facts['device']}: {error}") from error
+        message = f"{reader.name}: {name} cannot be put on {facts['device']}: {error}"
+        raise PlanFileError(message, hint="load the plan where PyTorch has this device") from error
 
 
 def _is_dense(sizes: Any, strides: list[int]) -> bool:
@@ -326,7 +327,8 @@ def _constant_json(name: str, value: Any) -> list[Any]:
         return ["float", value.hex()]
     if type(value) is complex:
         return ["complex", value.real.hex(), value.imag.hex()]
-    raise PlanFileError(f"input {name} was baked in as a {type(value).__name__}, which a plan file cannot hold")
+    message = f"input {name} was baked in as a {type(value).__name__}, which a plan file cannot hold"
+    raise PlanFileError(message, hint="pass it as a tensor or a number, or make it an attribute of the model")
 
 
 def _constant(entry: list[Any]) -> Any:

@@ -109,7 +109,8 @@ class _Context:
         self.constant = values
 
     def mark_dirty(self, *values: Any) -> None:
-        raise InputError("an autograd.Function that writes to its arguments cannot be captured with its derivative")
+        message = "an autograd.Function that writes to its arguments cannot be captured with its derivative"
+        raise InputError(message, hint="return a new tensor instead of calling mark_dirty")
 
     def set_materialize_grads(self, value: bool) -> None:
         """Do nothing: gradients in the IR are always materialized."""

@@ -20,7 +20,7 @@ from torch.fx._symbolic_trace import _assert_is_none
 
 from fxc.bridge.operators import is_overload
 from fxc.dialects.fx import IN_PLACE_OPERATORS
-from fxc.errors import TargetError, nearest
+from fxc.errors import OTHER_VERSION, TORCH_COMPILE, TargetError, nearest
 
 _overrides: Any = torch.overrides
 _BUILTINS = [
@@ -216,17 +216,21 @@ def is_allowed(function: Callable[..., Any]) -> bool:
     return _key(function) in _names()
 
 
+_OTHERWISE = f"call a function of PyTorch instead, or use {TORCH_COMPILE}"
+
+
 def check_method(name: str) -> str:
     """Return ``name`` if a graph may call a method of that name, else raise TargetError."""
     if name in _methods():
         return name
-    raise TargetError(f"a graph may not call the method {name!r}", hint=nearest(name, _methods()))
+    raise TargetError(f"a graph may not call the method {name!r}", hint=nearest(name, _methods()) or _OTHERWISE)
 
 
 def check_attribute(name: Any) -> None:
     """Raise TargetError unless a graph may read ``name`` by ``getattr``: only public data of tensors, sizes and dtypes."""
     if name not in _ATTRIBUTES:
-        raise TargetError(f"a graph may not read the attribute {name!r}", hint=nearest(str(name), _ATTRIBUTES))
+        hint = nearest(str(name), _ATTRIBUTES) or _OTHERWISE
+        raise TargetError(f"a graph may not read the attribute {name!r}", hint=hint)
 
 
 def resolve_operator(name: str) -> torch._ops.OpOverload:
@@ -274,7 +278,7 @@ def resolve_higher_order(name: str) -> torch._ops.HigherOrderOperator:
     """Return a higher-order operator, such as ``cond``."""
     found = getattr(torch.ops.higher_order, name, None)
     if not isinstance(found, torch._ops.HigherOrderOperator):
-        raise TargetError(f"PyTorch has no higher-order operator {name!r}")
+        raise TargetError(f"PyTorch has no higher-order operator {name!r}", hint=OTHER_VERSION)
     return found
 
 

@@ -122,7 +122,8 @@ class GraphImporter:
         assert node.op == "get_attr", node.op
         tensor = _attribute(owner, target)
         if not isinstance(tensor, torch.Tensor):
-            raise CaptureError(f"the graph reads {target!r}, which is not a tensor but a {type(tensor).__name__}")
+            message = f"the graph reads {target!r}, which is not a tensor but a {type(tensor).__name__}"
+            raise CaptureError(message, hint="read it with get_attr only where it is a tensor; else pass it as an argument")
         if self.constants_inline:
             return ConstantOp.create(
                 properties={"value": literal_of(tensor)}, result_types=[self.type_of(tensor)], location=more["location"]
@@ -159,7 +160,8 @@ class GraphImporter:
     def declare_submodule(self, owner: torch.nn.Module, target: str, prefix: str) -> None:
         root = _attribute(owner, target)
         if not isinstance(root, torch.nn.Module):
-            raise CaptureError(f"the graph calls {target!r}, which is not a module but a {type(root).__name__}")
+            message = f"the graph calls {target!r}, which is not a module but a {type(root).__name__}"
+            raise CaptureError(message, hint="call it with call_function, or add a module by add_submodule")
         for inner, module in modules_of(root):
             path = f"{prefix}{target}.{inner}".rstrip(".")
             if path not in self.modules:
@@ -202,7 +204,8 @@ class GraphImporter:
 def _attribute(owner: Any, path: str) -> Any:
     for part in path.split("."):
         if not hasattr(owner, part):
-            raise CaptureError(f"the graph names {path!r}, which its module does not have")
+            message = f"the graph names {path!r}, which its module does not have"
+            raise CaptureError(message, hint="add it to the GraphModule, or erase the node; graph.lint() finds such nodes")
         owner = getattr(owner, part)
     return owner
 

@@ -66,7 +66,8 @@ def build_module(
     """
     declaration = declarations.get(path)
     if declaration is None:
-        raise TargetError(f"the graph calls the module {path!r}, which the file does not declare")
+        message = f"the graph calls the module {path!r}, which the file does not declare"
+        raise TargetError(message, hint="declare it: fxc ops fx.module shows how")
     name = declaration.call_target() or ""
     cls = resolve_module_class(name, allowed)
     module = cls.__new__(cls)

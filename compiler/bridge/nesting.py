@@ -119,8 +119,11 @@ def spec_of(attr: Attribute) -> TreeSpec:
             _check_imports_nothing(json.loads(attr.data)[1])
             return treespec_loads(attr.data)
     except (ValueError, NotImplementedError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
-        raise FxcError(f"the program's input or output nesting cannot be read: {error}") from error
-    raise FxcError(f"not a nesting: {attr}", hint="write it as #fx.nesting<((_, _), {})>")
+        raise FxcError(f"the program's input or output nesting cannot be read: {error}", hint=_WRITTEN) from error
+    raise FxcError(f"not a nesting: {attr}", hint=_WRITTEN)
+
+
+_WRITTEN = "write it as #fx.nesting<((_, _), {})>"
 
 
 _FACTORIES = frozenset({"list", "dict", "set", "tuple", "int", "float", "str", "bool"})

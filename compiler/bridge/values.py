@@ -27,7 +27,7 @@ from fxc.dialects.attributes.values import (
     str_attr,
 )
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.errors import CaptureError, InputError, TargetError
+from fxc.errors import OTHER_VERSION, CaptureError, InputError, TargetError
 
 
 def is_sequence(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
@@ -71,7 +71,7 @@ def value_of(attr: Attribute) -> Any:
         case DTypeAttr() | LayoutAttr() | MemoryFormatAttr():
             found = getattr(torch, attr.value.data, None)
             if not isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
-                raise TargetError(f"PyTorch has no torch.{attr.value.data}")
+                raise TargetError(f"PyTorch has no torch.{attr.value.data}", hint=OTHER_VERSION)
             return found
         case DeviceAttr():
             return torch.device(attr.value.data)
@@ -96,7 +96,7 @@ def torch_dtype(element: Attribute) -> torch.dtype:
     name = dtype_name(element)
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
-        raise TargetError(f"PyTorch {torch.__version__} has no dtype {name}")
+        raise TargetError(f"PyTorch {torch.__version__} has no dtype {name}", hint=OTHER_VERSION)
     return found
 
 
@@ -135,7 +135,8 @@ def run_time_constant(op: ConstantOp) -> Any:
     try:
         return value.to(device(op.result.type))
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"no tensor can be made on {device(op.result.type)}: {str(error).splitlines()[0]}") from error
+        message = f"no tensor can be made on {device(op.result.type)}: {str(error).splitlines()[0]}"
+        raise InputError(message, hint="run it where PyTorch has this device") from error
 
 
 def _short(value: Any) -> str:

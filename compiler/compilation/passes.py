@@ -23,6 +23,7 @@ from fxc.numerics.check_numerics import CheckNumerics
 from fxc.options import AUTO, Options
 from fxc.pipelines import lays_out_memory, parse_pipeline
 from fxc.program.program import Program
+from fxc.runtime.units import duration
 
 T = TypeVar("T")
 
@@ -79,4 +80,4 @@ class Passes:
     def print_times(self) -> None:
         """Print the recorded times, if ``options.timing``."""
         for name, wall, share, cpu, _ in self.timer.rows() if self.options.timing else ():
-            print(f"{name:40} {wall:9.1f} ms {share:6.1%} cpu {cpu:9.1f} ms", file=sys.stderr)
+            print(f"{name:40} {duration(wall):>9} {share:6.1%} cpu {duration(cpu):>9}", file=sys.stderr)

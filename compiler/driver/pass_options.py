@@ -31,7 +31,8 @@ def make_pass(cls: type[ModulePass], spec: PassSpec) -> ModulePass:
         key = written.replace("_", "-")
         if key not in fields:
             accepted = ", ".join(option_help(cls)) or "none"
-            raise PipelineError(f"pass {cls.name} has no option {written}; it accepts: {accepted}", hint=nearest(key, fields))
+            hint = nearest(key, fields) or f"fxc passes {cls.name} explains its options"
+            raise PipelineError(f"pass {cls.name} has no option {written}; it accepts: {accepted}", hint=hint)
         name = fields[key].name
         arguments[name] = _convert(hints[name], words, f"option {key} of pass {cls.name}", fields[key].metadata)
     missing = [key for key, field in fields.items() if _is_required(field) and field.name not in arguments]
@@ -40,7 +41,8 @@ def make_pass(cls: type[ModulePass], spec: PassSpec) -> ModulePass:
     try:
         return cls(**arguments)
     except (ValueError, TypeError) as error:
-        raise PipelineError(f"pass {cls.name} does not accept {spec}: {error}") from error
+        hint = f"fxc passes {cls.name} explains its options"
+        raise PipelineError(f"pass {cls.name} does not accept {spec}: {error}", hint=hint) from error
 
 
 def spec_of(instance: ModulePass) -> PassSpec:
@@ -91,7 +93,8 @@ def _convert(hint: Any, words: tuple[Word, ...], what: str, limits: _Limits = _N
         if not limits or value is None or limits.get("minimum", -inf) <= value <= limits.get("maximum", inf):
             return value
     given = ",".join(map(str, words)) or "nothing"
-    raise PipelineError(f"{what} is {_type_text(hint, limits)}, got {given}")
+    message = f"{what} is {_type_text(hint, limits)}, got {given}"
+    raise PipelineError(message, hint="fxc passes NAME explains the options of a pass")
 
 
 def _converters(hint: Any) -> list[_Convert]:

@@ -122,7 +122,7 @@ class _Parser:
         while not self.take("}"):
             key = self.match(_NAME, "an option or '}'").group()
             if key in options:
-                raise PipelineError(f"malformed pipeline: option {key} is given twice in {self.text!r}")
+                raise PipelineError(f"malformed pipeline: option {key} is given twice in {self.text!r}", hint="give it once")
             options[key] = self.values() if self.take("=") else ()
         return tuple(options.items())
 

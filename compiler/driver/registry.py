@@ -12,10 +12,12 @@ from types import MappingProxyType
 
 from xdsl.passes import ModulePass
 
-from fxc.errors import PipelineError, nearest
+from fxc.errors import PipelineError, nearest, nearest_file
 from fxc.passes import available, load, pass_in
 
 _LOADED = "fxc_loaded_pass_"
+
+TRACEBACK = "fxc-opt --traceback shows where"
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class PassRegistry:
         try:
             return load(name)
         except (ImportError, TypeError) as error:
-            raise PipelineError(f"pass {name} cannot be loaded: {error}") from error
+            raise PipelineError(f"pass {name} cannot be loaded: {error}", hint=TRACEBACK) from error
 
     def with_pass(self, cls: type[ModulePass]) -> PassRegistry:
         if cls.name in self:
@@ -61,7 +63,7 @@ def load_arguments(passes: Iterable[ModulePass]) -> str:
 
 def _load_file(path: Path) -> type[ModulePass]:
     if not path.is_file():
-        raise PipelineError(f"no pass can be loaded from {path}: there is no such file")
+        raise PipelineError(f"no pass can be loaded from {path}: there is no such file", hint=nearest_file(path))
     name = _LOADED + path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -72,4 +74,4 @@ def _load_file(path: Path) -> type[ModulePass]:
         spec.loader.exec_module(module)
         return pass_in(module)
     except Exception as error:  # user files may raise any exception
-        raise PipelineError(f"no pass can be loaded from {path}: {type(error).__name__}: {error}") from error
+        raise PipelineError(f"no pass can be loaded from {path}: {type(error).__name__}: {error}", hint=TRACEBACK) from error

@@ -17,6 +17,8 @@ _BLOCK = re.compile(
 )
 _ENTRY = re.compile(r"\s*(?P<key>\w+)\s*:\s*(?P<value>true|false|\"(?:[^\"\\]|\\.)*\")\s*(?:,|$)")
 
+_ENTRIES = 'write entries as in pipeline: "builtin.module(cse)", verify_each: true'
+
 
 @dataclass(frozen=True)
 class Reproducer:
@@ -67,7 +69,7 @@ def _entries(text: str) -> dict[str, str | bool]:
     while position < len(text):
         found = _ENTRY.match(text, position)
         if found is None:
-            raise ParseError(f"malformed mlir_reproducer entry: {text[position:].strip()[:60]}")
+            raise ParseError(f"malformed mlir_reproducer entry: {text[position:].strip()[:60]}", hint=_ENTRIES)
         value = found["value"]
         entries[found["key"]] = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value == "true"
         position = found.end()
@@ -77,7 +79,7 @@ def _entries(text: str) -> dict[str, str | bool]:
 def _from_entries(entries: Mapping[str, str | bool]) -> Reproducer:
     pipeline = entries.get("pipeline")
     if not isinstance(pipeline, str):
-        raise ParseError("the mlir_reproducer of this file names no pipeline")
+        raise ParseError("the mlir_reproducer of this file names no pipeline", hint=_ENTRIES)
     return Reproducer(
         pipeline,
         verify_each=entries.get("verify_each", True) is not False,

@@ -23,7 +23,7 @@ from fxc.bridge.values import attribute_of, tree_of
 from fxc.dialects.attributes.types import CONDITIONS, SYMBOLS
 from fxc.dialects.attributes.values import encode, int_attr, str_attr
 from fxc.dialects.torch_ops import make_op_class
-from fxc.errors import CaptureError
+from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.program.program import Program, is_frozen, new_context
 from fxc.semantics.assumptions import conditions_on, ranges_of
 
@@ -95,7 +95,8 @@ class _ModuleImporter(GraphImporter):
                 value = tensors.get(spec.target)
                 if not isinstance(value, torch.Tensor):
                     raise CaptureError(
-                        f"the exported program holds {spec.target!r}, which is not a tensor but a {type(value).__name__}"
+                        f"the exported program holds {spec.target!r}, which is not a tensor but a {type(value).__name__}",
+                        hint=f"register it as a buffer before the export, or use {TORCH_COMPILE}",
                     )
                 self.state[spec.target] = value
         return {spec.arg.name: spec for spec in specs if hasattr(spec.arg, "name")}
@@ -124,7 +125,8 @@ class _ModuleImporter(GraphImporter):
         nodes = list(graph.nodes)
         placeholders = [node for node in nodes if node.op == "placeholder"]
         if self.args is not None and len(self.args) != len(placeholders):
-            raise CaptureError(f"the graph takes {len(placeholders)} inputs, but {len(self.args)} example inputs were given")
+            message = f"the graph takes {len(placeholders)} inputs, but {len(self.args)} example inputs were given"
+            raise CaptureError(message, hint="give one example input for each placeholder, in order")
         block = self.block(owner, nodes, "", self.args)
         attributes = [self.argument_attributes(node, (specs or {}).get(node.name)) for node in placeholders]
         terminator = block.last_op
@@ -137,7 +139,8 @@ class _ModuleImporter(GraphImporter):
         if spec is not None:
             kind = _KINDS.get(spec.kind.name)
             if kind is None:
-                raise CaptureError(f"placeholder {node.name} is a {spec.kind.name.lower()}, which fxc cannot represent")
+                message = f"placeholder {node.name} is a {spec.kind.name.lower()}, which fxc cannot represent"
+                raise CaptureError(message, hint=f"use {TORCH_COMPILE}")
             attributes["fx.kind"] = str_attr(kind)
             if spec.target is not None:
                 attributes["fx.name"] = str_attr(spec.target)

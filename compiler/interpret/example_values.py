@@ -14,6 +14,8 @@ from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import NONE_TYPE, BoolType, FloatType, IntType
 from fxc.errors import InputError
 
+GIVE_INPUTS = "read the inputs from a file: fxc run FILE --inputs FILE.safetensors"
+
 DEFAULT_SIZE = 4
 """The value of a symbol without a hint in the module."""
 
@@ -41,12 +43,12 @@ class Seeded:
             case _ if type == NONE_TYPE:
                 return None
             case _:
-                raise InputError(f"no value can be made up for the type {type}")
+                raise InputError(f"no value can be made up for the type {type}", hint=GIVE_INPUTS)
 
     def tensor(self, type: TensorType) -> torch.Tensor:
         """Return a tensor with the sizes, strides, dtype and device of ``type``."""
         if (layout := types.layout(type)) != "strided":
-            raise InputError(f"no value can be made up for a {layout} tensor")
+            raise InputError(f"no value can be made up for a {layout} tensor", hint=GIVE_INPUTS)
         dtype, device = torch_dtype(type.element_type), types.device(type)
         sizes = self.sizes(type)
         strides = types.strides(type)
@@ -56,7 +58,7 @@ class Seeded:
         try:
             return flat.to(device).as_strided(sizes, steps)
         except (RuntimeError, AssertionError) as error:
-            raise InputError(f"no tensor can be made on {device}: {str(error).splitlines()[0]}") from error
+            raise InputError(f"no tensor can be made on {device}: {str(error).splitlines()[0]}", hint=GIVE_INPUTS) from error
 
     def elements(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         if dtype.is_complex:

@@ -114,12 +114,14 @@ class CallCheck:
             f"  first in %{first.result} of @{first.name}: {first.difference.text}",
             *(f"  {where}: {found.text}" for where, found in wrong[:1]),
         ]
-        return NumericsError("\n".join(lines), op=one_line(first.op), place=place_of(first.op))
+        hint = 'report the kernel; options={"target": None} compiles without kernels'
+        return NumericsError("\n".join(lines), op=one_line(first.op), place=place_of(first.op), hint=hint)
 
     def _error(self, wrong: Sequence[tuple[str, Difference]], verdict: str) -> NumericsError:
         where, found = wrong[0]
         return NumericsError(
-            f"the first call returns other numbers than the captured program: {verdict}\n  {where}: {found.text}"
+            f"the first call returns other numbers than the captured program: {verdict}\n  {where}: {found.text}",
+            hint='options={"check_numerics": True} checks each pass',
         )
 
     def _say(self, text: str) -> None:

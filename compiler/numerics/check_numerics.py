@@ -216,6 +216,7 @@ class CheckNumerics:
             f"pass {who} breaks {name}: it ran before the pass, and raises after it: {ours.message}",
             op=ours.op,
             place=ours.place,
+            hint=f"fxc-opt --print-ir-before={who} shows the input of the pass",
         )
 
     def _note(self, text: str) -> None:

@@ -18,7 +18,7 @@ from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.semantics import Semantics
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.driver.runner import read_module
-from fxc.errors import FxcError, InputError, WeightsError
+from fxc.errors import FxcError, InputError, WeightsError, nearest_file
 from fxc.program.weights import load_state, save_state
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Program:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise FxcError(f"cannot read {path}: {error}") from error
+            raise FxcError(f"cannot read {path}: {error}", hint=nearest_file(path)) from error
         module = read_module(context, text, str(path))
         needed = state_names(module)
         weights = weights_beside(path)

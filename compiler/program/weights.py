@@ -23,7 +23,10 @@ def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
     first, tensors, aliases, views = dict[Any, str](), dict[str, torch.Tensor](), dict[str, str](), dict[str, str]()
     for name, tensor in state.items():
         if tensor.is_sparse or tensor.is_quantized or tensor.layout is not torch.strided:
-            raise WeightsError(f"{name} is a {tensor.layout} tensor, which a weights file cannot hold")
+            raise WeightsError(
+                f"{name} is a {tensor.layout} tensor, which a weights file cannot hold",
+                hint="store a dense tensor in the model, and convert it in forward",
+            )
         key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
         key = (*key, *marks(tensor))
         if tensor.numel() and key in first:
@@ -67,5 +70,8 @@ def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:
                     tensor = torch.view_as_complex(tensor)
                 state[source] = state[name] = tensor
     except (SafetensorError, OSError, ValueError) as error:
-        raise WeightsError(f"{path} is not a readable weights file: {error}") from error
+        raise WeightsError(
+            f"{path} is not a readable weights file: {error}",
+            hint="write text and weights again: fxc import SOURCE -o FILE.mlir",
+        ) from error
     return {name: state[name] for name in names}

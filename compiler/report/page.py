@@ -17,7 +17,7 @@ from pygments.lexers.python import PythonLexer
 
 from fxc.dialects.entry import find_entry
 from fxc.dialects.target import target_of
-from fxc.errors import InputError
+from fxc.errors import WRITE_ELSEWHERE, InputError
 from fxc.report.calls import library_calls
 from fxc.report.kernels import Kernel, kernels
 from fxc.report.memory import MemoryTimeline, timelines
@@ -25,7 +25,7 @@ from fxc.report.module_graphs import ModuleGraph, module_graph
 from fxc.report.recording import Recording
 from fxc.report.svg import render
 from fxc.report.texts import Texts
-from fxc.report.units import bytes_text, duration
+from fxc.runtime.units import bytes_text, duration
 
 CHART = 720, 160
 """Width and height of the memory chart in pixels."""
@@ -37,7 +37,7 @@ def write_page(path: str | Path, title: str, recording: Recording, times: Mappin
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(f"cannot write {path}: {error.strerror}", hint=WRITE_ELSEWHERE) from error
 
 
 def page(title: str, recording: Recording, times: Mapping[str, float]) -> str:

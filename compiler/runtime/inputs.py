@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from fxc.errors import InputError
-from fxc.runtime.guards import Guard, Names, tensor_tests
+from fxc.errors import OTHER_VERSION, InputError
+from fxc.runtime.guards import PLAIN, Guard, Names, tensor_tests
 from fxc.runtime.shared_memory import WITHOUT_SHARING, back, copied, shared_pair, starts_later
 from fxc.runtime.size_expressions import Dim, value_of
 
@@ -47,11 +47,11 @@ class TensorInput:
 
     def __post_init__(self) -> None:
         if not isinstance(getattr(torch, self.dtype, None), torch.dtype):
-            raise InputError(f"input {self.name}: PyTorch has no dtype {self.dtype}")
+            raise InputError(f"input {self.name}: PyTorch has no dtype {self.dtype}", hint=OTHER_VERSION)
         try:
             torch.device(str(self.device))
         except RuntimeError as error:
-            raise InputError(f"input {self.name}: PyTorch has no device {self.device}") from error
+            raise InputError(f"input {self.name}: PyTorch has no device {self.device}", hint=OTHER_VERSION) from error
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -205,7 +205,9 @@ class _Writer:
         if first is not None:
             return Guard(
                 f"{test} == {first.text}",
-                lambda values: InputError(f"{where} is {value(values)}, but {first.where} makes it {first.value(values)}"),
+                lambda values: InputError(
+                    f"{where} is {value(values)}, but {first.where} makes it {first.value(values)}", hint=_RECOMPILE
+                ),
             )
         text = f"s{len(self.symbols)}"
         self.symbols[symbol] = _Symbol(text, where, value)
@@ -213,7 +215,8 @@ class _Writer:
         bounds = f"{symbol} lies in [{low}, {'inf' if high is None else high}]"
         upper = "" if high is None else f" <= {high}"
         return Guard(
-            f"{low} <= ({text} := {test}){upper}", lambda values: InputError(f"{where} is {value(values)}, but {bounds}")
+            f"{low} <= ({text} := {test}){upper}",
+            lambda values: InputError(f"{where} is {value(values)}, but {bounds}", hint=_RECOMPILE),
         )
 
     def elements(self, i: int, spec: TensorInput) -> Iterator[Guard]:

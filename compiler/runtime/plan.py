@@ -29,6 +29,7 @@ from fxc.runtime.lazy import around_transforms, takes_gradient, transforms_are_a
 from fxc.runtime.live_model import LiveModel
 from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
+from fxc.runtime.units import bytes_text, duration
 
 FROM_DISK = "cached plan"
 """The stage in ``times`` that replaces the passes when an equal graph was compiled before."""
@@ -75,8 +76,10 @@ class PlanStats:
 
     def __str__(self) -> str:
         counts = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "times"}
-        rows = [f"{name.replace('_', ' '):32} {value:>12,}" for name, value in counts.items()]
-        return "\n".join([*rows, *(f"{name:32} {time:>9,.1f} ms" for name, time in self.times.items())])
+        rows = [(name, bytes_text(value) if name.endswith("_bytes") else f"{value:,}") for name, value in counts.items()]
+        named = [(name.replace("_bytes", "_memory").replace("_", " "), text) for name, text in rows]
+        named += [(name, duration(time)) for name, time in self.times.items()]
+        return "\n".join(f"{name:32} {text:>12}" for name, text in named)
 
 
 class Plan:

@@ -56,7 +56,10 @@ def gpu_kernel(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel:
     """The launch ``op`` on the device of its tensors. KernelError if the kernel cannot be printed or launched."""
     kernel, source = kernel_of(op), print_kernel(kernel_of(op))
     if any(isinstance(size, int) and size > limit for size, limit in zip(source.grid, LARGEST_GRID, strict=False)):
-        raise KernelError(f"kernel {source.name} has the grid {source.grid}, but {LARGEST_GRID} is the largest")
+        raise KernelError(
+            f"kernel {source.name} has the grid {source.grid}, but {LARGEST_GRID} is the largest",
+            hint="split the input into smaller calls",
+        )
     names = [argument.name for argument in source.arguments]
     layouts = [*operand_layouts(op), *result_layouts(op)]
     specs = [_spec(name, layout) for name, layout in zip(names, layouts, strict=False)]

@@ -106,7 +106,8 @@ class Host:
         for result, made in zip(op.results, frozen_results(self.program, op), strict=True):
             spec = spec_of(result.type, "") if is_tensor(result.type) else None
             if spec is not None and spec.complaint(made):
-                raise WeightsError(f"%{result._name} {spec.complaint(made)}", op=op_text(op))
+                hint = "load the weights that were saved with the text"
+                raise WeightsError(f"%{result._name} {spec.complaint(made)}", op=op_text(op), hint=hint)
             names[result] = self.globals.bind(result._name or "frozen", made if spec is None else spec.laid_out(made))
         return names
 
