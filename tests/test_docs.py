@@ -1,4 +1,4 @@
-"""Every fenced example in README.md and docs/ runs, and links lead somewhere.
+"""Every fenced example in README.md, CONTRIBUTING.md and docs/ runs, and links lead somewhere.
 
 In a document, in order: ``python`` blocks run in one namespace, a ``text`` block after one is what it printed; ``mlir`` blocks
 must parse; blocks with a name (``title="NAME"``) are written to the working directory, and such ``python`` runs only where a
@@ -34,7 +34,7 @@ from fxc.tools import fxc_opt, new
 from fxc.tools.reference_pages import pages, sections
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)?[ ]?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r'(?:title=")?([\w.-]+)"?')
 
@@ -64,7 +64,7 @@ def test_examples(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             check_make_targets(body)
 
 
-FOLDERS = "benchmarks compiler dialects docs examples lit_tests passes tests tools".split()
+FOLDERS = ".github benchmarks compiler dialects docs examples lit_tests passes tests tools".split()
 MARKDOWN = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md")))]
 
 
