@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import OTHER_VERSION, InputError
-from fxc.runtime.guards import PLAIN, Guard, Names, tensor_tests
+from fxc.runtime.guards import Guard, Names, tensor_tests
 from fxc.runtime.shared_memory import WITHOUT_SHARING, back, copied, shared_pair, starts_later
 from fxc.runtime.size_expressions import Dim, value_of
 
