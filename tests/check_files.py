@@ -10,6 +10,8 @@ def complaint(check: str, path: Path) -> str | None:
     if check == "--sizes":
         return f"more than {LARGEST // 1000} kB" if path.stat().st_size > LARGEST else None
     data = path.read_bytes()
+    if b"\0" in data:
+        return None
     return "does not end with one newline" if data and (not data.endswith(b"\n") or data.endswith(b"\n\n")) else None
 
 

@@ -68,7 +68,9 @@ FOLDERS = ".github benchmarks compiler dialects docs examples lit_tests passes t
 MARKDOWN = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md")))]
 
 
-@pytest.mark.parametrize("document", MARKDOWN, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "document", [*MARKDOWN, *(ROOT / "examples").glob("*.ipynb")], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_links(document: Path) -> None:
     """Links between pages of the site, with their anchors, are also checked by ``make docs``."""
     prose = FENCE.sub("", document.read_text(encoding="utf-8"))

@@ -24,12 +24,14 @@ from fxc.options import Options
 from fxc.passes.plan.plan_memory import MEMORY
 from fxc.pipelines import INFERENCE
 from fxc.report.calls import library_calls
+from fxc.report.kernels import kernels
 from fxc.report.memory import timelines
 from fxc.report.module_graphs import ModuleGraph, module_graph
 from fxc.report.page import page
 from fxc.report.recording import Recording, record
 from fxc.report.texts import Edit, Texts
 from fxc.runtime.units import bytes_text, duration
+from fxc.tools.fxc import run
 from tests.models.zoo import ZOO, load
 
 
@@ -156,6 +158,7 @@ def test_memory_equals_what_the_pass_computes(name: str) -> None:
     module = fxc.compile(*load(name)).ir.module
     for timeline in timelines(module):
         assert timeline.peak == planned(module, timeline.function)["lower_bound"]
+        assert timeline.allocated == planned(module, timeline.function)["peak"]
         assert sum(each.bytes for each in timeline.at_peak) == timeline.peak
 
 
@@ -164,6 +167,44 @@ def planned(module: ModuleOp, name: str) -> dict[str, int]:
     facts = function.attributes[MEMORY]
     assert isinstance(facts, DictionaryAttr)
     return {key: value.value.data for key, value in facts.data.items() if isinstance(value, IntegerAttr)}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", ["gpt2", "convnext", "layers"])
+def test_launches_are_those_of_a_call(name: str, training: bool) -> None:
+    layers = torch.nn.Sequential(*[layer for _ in range(30) for layer in (torch.nn.Linear(8, 8), torch.nn.GELU())])
+    model, args = (layers, (torch.randn(4, 8),)) if name == "layers" else load(name)
+    compiled = fxc.compile(model, args, training=training, options={"target": "host"})
+    assert sum(kernel.launches for kernel in kernels(compiled.ir.module)) == compiled.plan.stats.launches > 0
+    calls = sum(each.count for each in library_calls(compiled.ir.module))
+    assert 0 < calls <= compiled.plan.stats.library_calls  # which counts views
+
+
+def test_memory_of_free_sizes_is_not_claimed() -> None:
+    compiled = fxc.compile(torch.nn.GELU(), (torch.randn(4, 3),), dynamic_shapes={"input": {0: torch.export.Dim("n")}})
+    assert [each.is_known for each in timelines(compiled.ir.module)] == [False]
+
+
+def test_without_kernels_no_kernel_is_called_unprofitable() -> None:
+    compiled = fxc.compile(lambda x: torch.softmax(x, 0) + 1, (torch.randn(3),), options={"target": None})
+    reasons = {each.why for each in library_calls(compiled.ir.module)}
+    assert reasons == {"there is no target, so no kernels were made"}
+
+
+def test_the_command_refuses_what_would_be_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = "import torch\n\n\ndef model():\n    return torch.nn.ReLU(), (torch.randn(3),)\n"
+    Path("model.py").write_text(source, encoding="utf-8")
+    for target, message in (("model.py", "is the source itself"), ("missing/page.html", "there is no folder missing")):
+        code, _, err = run(["report", "model.py:model", "--html", target], "")
+        assert code == 1 and message in err
+    assert Path("model.py").read_text(encoding="utf-8") == source
+    code, _, err = run(["report", "model.py:model"], "")
+    assert code == 2 and "is no IR file: compile it with --html FILE" in err
+    code, _, err = run(["report", "plan.zip", "--html", "page.html"], "")
+    assert code == 1 and "is a saved plan" in err
+    code, out, _ = run(["report", "model.py:model", "--html", "-"], "")
+    assert code == 0 and out.startswith("<!doctype html>")
 
 
 def test_calls_say_why() -> None:

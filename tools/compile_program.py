@@ -182,7 +182,7 @@ def _write_triton(program: Program, machine: GpuAttr, folder: Path) -> None:
     sources = print_kernels(program.module)
     for source in sources:
         write_output(folder / f"{source.name}.py", source.source)
-    say(f"wrote {len(sources)} kernels to {folder}")
+    say(f"wrote {len(sources)} kernel{'s' if len(sources) != 1 else ''} to {folder}")
     if find_spec("triton") is None:
         say("Triton is not installed: install fxc[triton] to compile the kernels")
         return
@@ -193,4 +193,5 @@ def _write_triton(program: Program, machine: GpuAttr, folder: Path) -> None:
         suffix = "hsaco" if target.startswith("rocm") else "cubin"
         (folder / f"{source.name}.{suffix}").write_bytes(kernel.binary)
         used = kernel.resources
-        say(f"{source.name}: {used.registers} registers, {used.spilled} bytes spilled, {used.warps} warps")
+        warps = f"{used.warps} warp{'s' if used.warps != 1 else ''}"
+        say(f"{source.name}: {used.registers} registers, {used.spilled} bytes spilled, {warps}")

@@ -43,6 +43,8 @@ def report_command(
     if page is None:
         if dynamic_shapes or train or pipeline or target:
             raise click.UsageError("options of a compilation need --html FILE")
+        if Path(source.partition(":")[0]).suffix in (".py", ".pt2"):
+            raise click.UsageError(f"{source} is no IR file: compile it with --html FILE, or write IR with fxc import")
         text = read_text(source)
         with progress(f"reading {source}"):
             from fxc.tools.report import report
@@ -55,4 +57,5 @@ def report_command(
         from fxc.tools.report_page import report_page
 
     report_page(Request(source, route, dynamic_shapes, train, pipeline, target), Path(page))
-    say(f"wrote {page}")
+    if page != "-":
+        say(f"wrote {page}")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.base.effects import aliases, is_random, writes
 from fxc.dialects.fusion import GroupOp
+from fxc.dialects.target import target_of
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of, is_private
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import has_formula, is_contraction, role_of
 
@@ -22,7 +27,7 @@ LINES = 6
 
 @dataclass
 class LibraryCalls:
-    """Calls of one operator: how many, why they are calls, and the user's lines that make them."""
+    """Calls of one operator: how many each call of the program makes, why, and the user's lines that make them."""
 
     operator: str
     why: str
@@ -30,13 +35,44 @@ class LibraryCalls:
     lines: dict[str, None] = field(default_factory=dict[str, None])
 
 
+class RunCounts:
+    """How often each call of a program runs its functions; bodies of loops and branches count once."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self._times = dict[FuncOp, int]()
+        for inner in module.walk():
+            if isinstance(inner, ModuleOp):
+                has_modules = any(isinstance(op, ModuleOp) for op in inner.ops)
+                self._count(functions_of(inner), uncalled=0 if has_modules else 1)
+
+    def _count(self, functions: Mapping[str, FuncOp], uncalled: int) -> None:
+        """``uncalled``: how often private functions run that nothing calls: 0 where nested modules run in their place."""
+        found = Counter({name: 1 for name, function in functions.items() if not is_private(function)})
+        for name in [name for group in callee_first(functions) for name in group][::-1]:  # callers first
+            times = self._times[functions[name]] = found[name] or uncalled
+            found.update({callee: times * n for callee, n in Counter(map(_callee, calls_in(functions[name]))).items()})
+
+    def of(self, op: Operation | None) -> int:
+        """How often ``op``, in a function, runs."""
+        while op is not None and not isinstance(op, FuncOp):
+            op = op.parent_op()
+        return 1 if op is None else self._times[op]
+
+
+def _callee(call: CallOp) -> str:
+    return call.callee.string_value()
+
+
 def library_calls(module: ModuleOp) -> list[LibraryCalls]:
-    """The calls in ``module``, views excepted, most frequent operators first."""
-    found = dict[tuple[str, str], LibraryCalls]()
+    """The calls in ``module``, views and sizes excepted, most frequent operators first."""
+    found, times = dict[tuple[str, str], LibraryCalls](), RunCounts(module)
+    has_target = target_of(module) is not None
     for op in _calls(module):
-        key = op.operator, _why(op)
+        if not times.of(op):
+            continue
+        key = op.operator, _why(op) if has_target else "there is no target, so no kernels were made"
         calls = found.setdefault(key, LibraryCalls(*key))
-        calls.count += 1
+        calls.count += times.of(op)
         if (line := user_line(op.location)) is not None and len(calls.lines) < LINES:
             calls.lines[line] = None
     return sorted(found.values(), key=lambda each: (-each.count, each.operator))
@@ -54,8 +90,10 @@ def _calls(op: Operation) -> Iterator[TorchOp]:
 
 
 def _is_view(op: TorchOp) -> bool:
+    """Whether ``op`` computes no elements: its results are views, or sizes."""
     shared = {index for index, _ in aliases(op)}
-    return bool(op.results) and len(shared) == len(op.results) and writes(op) == []
+    are_views = len(shared) == len(op.results) or not any(is_tensor(result.type) for result in op.results)
+    return bool(op.results) and are_views and writes(op) == []
 
 
 def _why(op: TorchOp) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from fxc.codegen.cpu.choices import features_of, shares_work
@@ -16,14 +18,18 @@ from fxc.dialects.plan import LaunchOp
 from fxc.dialects.target import CpuAttr, GpuAttr, target_of
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.tile import KernelOp
+from fxc.dialects.tile import LaunchOp as TileLaunchOp
 from fxc.errors import FxcError
 from fxc.passes.kernels.source_lines import SOURCE
+from fxc.report.calls import RunCounts
 from fxc.runtime.cpu_features import features_named
+
+Launch = LaunchOp | TileLaunchOp
 
 
 @dataclass
 class Kernel:
-    """``launches``: how often the program starts it. ``lines``: user line -> the nodes of that line that it computes.
+    """``launches``: how often each call of the program starts it. ``lines``: user line -> the nodes of it that it computes.
 
     ``tile``: its IR. ``code``: what is compiled, LLVM IR or Triton source; ``language`` names it.
     """
@@ -37,18 +43,28 @@ class Kernel:
 
 
 def kernels(module: ModuleOp) -> list[Kernel]:
-    """All kernels in ``module``, nested modules included."""
-    return [_kernel(op) for op in module.walk() if isinstance(op, KernelOp)]
+    """The kernels that ``module`` launches, nested modules included, in the order of their definitions."""
+    times, launches = RunCounts(module), defaultdict[KernelOp, list[Launch]](list)
+    for op in module.walk():
+        if isinstance(op, Launch) and (kernel := op.kernel()) is not None and times.of(op):
+            launches[kernel].append(op)
+    order = [op for op in module.walk() if isinstance(op, KernelOp) and op in launches]
+    return [_kernel(kernel, launches[kernel], sum(map(times.of, launches[kernel]))) for kernel in order]
 
 
-def _kernel(kernel: KernelOp) -> Kernel:
-    around = kernel.parent_op()
-    launches = [op for op in around.walk() if isinstance(op, LaunchOp) and op.kernel() is kernel] if around is not None else []
-    language, code = _code(kernel, around)
-    return Kernel(kernel.sym_name.data, len(launches), _lines([kernel, *launches]), print_module(kernel), language, code)
+def _kernel(kernel: KernelOp, launches: Sequence[Launch], count: int) -> Kernel:
+    language, code = _code(kernel, kernel.parent_op())
+    return Kernel(label(kernel), count, source_lines([kernel, *launches]), print_module(kernel), language, code)
 
 
-def _lines(ops: Sequence[Operation]) -> dict[str, list[str]]:
+def label(op: KernelOp | FuncOp) -> str:
+    """The name of ``op``, behind that of its module if this is nested: ``forward_0: kernel_1``."""
+    around = op.parent_op()
+    name = around.sym_name.data if isinstance(around, ModuleOp) and around.sym_name is not None else ""
+    return f"{name}: {op.sym_name.data}" if name else op.sym_name.data
+
+
+def source_lines(ops: Sequence[Operation]) -> dict[str, list[str]]:
     """User line -> the nodes of that line, from the ``tile.source`` of ``ops``."""
     found = dict[str, dict[str, None]]()
     for op in ops:

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from fxc.dialects.plan import AllocOp, ArenaOp
+from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, LaunchOp
 from fxc.dialects.text.diagnostics import user_line
 from fxc.passes.plan.buffers import buffers_of
 from fxc.passes.plan.offsets import LiveRange
 from fxc.passes.plan.plan_memory import MEMORY, Outside
 from fxc.report.graph_view import op_label, short_type
+from fxc.report.kernels import label as name_of
+from fxc.report.kernels import source_lines
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,14 @@ class Live:
 class MemoryTimeline:
     """``live``: bytes before each operation of ``function``, and after the last. Parameters and inputs are not included.
 
-    ``at_peak``: what lives where it is highest, the largest first; ``peak_op``: the operation that runs there.
+    ``at_peak``: what lives where it is highest, the largest first; ``peak_op``: the operation that runs there. ``allocated``:
+    the most that a call allocates at one time, arenas with their gaps included. ``is_known``: whether all sizes are.
     """
 
     function: str
     live: Sequence[int]
+    allocated: int
+    is_known: bool
     peak_op: str
     at_peak: Sequence[Live]
 
@@ -64,7 +69,13 @@ def _timeline(function: FuncOp) -> MemoryTimeline:
     there = sorted((each for each in ranges if each.start <= peak < each.end), key=lambda each: -each.size)
     work = next((op for op in ops[peak:] if not isinstance(op, AllocOp)), None)
     label = "return" if work is None else op_label(work)
-    return MemoryTimeline(function.sym_name.data, live, label, [_live(ops[each.start], each.size) for each in there])
+    facts = function.attributes[MEMORY]
+    allocated = facts.data["peak"] if isinstance(facts, DictionaryAttr) else None
+    bytes = allocated.value.data if isinstance(allocated, IntegerAttr) else 0
+    is_known = not any(isinstance(op, AllocOp) and op.numbers for op in ops)
+    return MemoryTimeline(
+        name_of(function), live, bytes, is_known, label, [_live(ops[each.start], each.size) for each in there]
+    )
 
 
 def _ranges(function: FuncOp, length: int) -> Iterator[LiveRange]:
@@ -77,6 +88,18 @@ def _ranges(function: FuncOp, length: int) -> Iterator[LiveRange]:
 def _live(op: Operation, size: int) -> Live:
     results = [result for result in op.results if not isinstance(op, ArenaOp)]
     names = ", ".join(f"%{result.name_hint or '_'}" for result in results)
-    types = ", ".join(short_type(result.type) for result in results)
+    types = ", ".join("memory of a call" if isinstance(each.type, ArenaType) else short_type(each.type) for each in results)
     by = "" if isinstance(op, AllocOp) else f" of {op_label(op)}"
-    return Live(names + by, types, size, user_line(op.location) or "")
+    return Live(names + by, types, size, _line_of(op) or user_line(op.location) or "")
+
+
+def _line_of(op: Operation) -> str | None:
+    """The user's line of the node that a kernel writes to the buffer ``op``."""
+    if not isinstance(op, AllocOp):
+        return None
+    for launch in (use.operation for use in op.buffer.uses):
+        if isinstance(launch, LaunchOp) and op.buffer in launch.outs and (kernel := launch.kernel()) is not None:
+            for line, nodes in source_lines([kernel, launch]).items():
+                if any(op.buffer.name_hint in node.partition(" = ")[0].split(", ") for node in nodes):
+                    return line
+    return None

@@ -73,6 +73,7 @@ class _Drawing:
                 self.node(self.root, value, "input", (f"%{value.name_hint or value.index}", short_type(value.type)))
         for op in self.function.body.block.ops:
             self.operation(op)
+        _inputs_first(self.root)
 
     def operation(self, op: Operation) -> None:
         graphs = [self.root]
@@ -119,3 +120,10 @@ class _Drawing:
         if edge not in self.edges and names[start] != names[end]:
             self.edges.add(edge)
             graph.view.edges.append(Edge(names[start], names[end], label))
+
+
+def _inputs_first(graph: ModuleGraph) -> None:
+    """Order what enters a module before what reads it, as layers are drawn in the order of nodes."""
+    graph.view.nodes.sort(key=lambda node: node.kind != "input")
+    for inner in graph.inner.values():
+        _inputs_first(inner)

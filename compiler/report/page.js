@@ -70,7 +70,7 @@ function difference(pre, step) {
 }
 
 function fill(pre) {
-  if (pre.filled) return;
+  if (pre.filled || pre.classList.contains("python")) return;
   pre.filled = true;
   if (pre.dataset.source !== undefined) return whole(pre, data.sources[pre.dataset.source][pre.dataset.part]);
   const step = Number(pre.dataset.step);

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from jinja2 import Environment, StrictUndefined, Template
 from pygments import highlight
@@ -33,9 +33,9 @@ CHART = 720, 160
 
 def write_page(path: str | Path, title: str, recording: Recording, times: Mapping[str, float]) -> None:
     """Write the page. ``times``: milliseconds of other stages, such as the capture. InputError where it cannot be written."""
-    text = page(title, recording, times)
+    text = page(title, recording, times).encode(errors="backslashreplace")
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        Path(path).write_bytes(text)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}", hint=WRITE_ELSEWHERE) from error
 
@@ -44,7 +44,10 @@ def page(title: str, recording: Recording, times: Mapping[str, float]) -> str:
     """The page as HTML. All text from the program is escaped."""
     texts = Texts()
     made = kernels(recording.module)
-    data = {"edits": texts.edits(recording.texts), "sources": [_sources(texts, each) for each in made]}
+    data: dict[str, Any] = {
+        "edits": texts.edits(recording.texts),
+        "sources": [[texts.add(each.tile), texts.add(each.code)] for each in made],
+    }
     main, calls, memory = find_entry(recording.captured), library_calls(recording.module), timelines(recording.module)
     return _template().render(
         title=title,
@@ -52,9 +55,10 @@ def page(title: str, recording: Recording, times: Mapping[str, float]) -> str:
         target=str(target_of(recording.module) or "none: all operators are calls of ATen"),
         times={**times, "time in passes": 1e3 * sum(run.seconds for run in recording.runs)},
         runs=[(run, text != before) for run, before, text in zip(recording.runs, recording.texts, recording.texts[1:])],
+        entry=main.sym_name.data if main is not None else "",
         captured_ops=0 if main is None else len(list(main.body.walk())),
         kernels=made,
-        codes=[_highlighted(each) for each in made],
+        codes=[_highlighted(kernel, numbers) for kernel, (_, numbers) in zip(made, data["sources"], strict=True)],
         calls=calls,
         call_count=sum(each.count for each in calls),
         remarks=[line.strip().removeprefix("remark: ") for line in recording.remarks],
@@ -87,15 +91,14 @@ def chart(timeline: MemoryTimeline) -> dict[str, Any]:
     }
 
 
-def _sources(texts: Texts, kernel: Kernel) -> list[list[int]]:
-    return [texts.add(kernel.tile), texts.add(kernel.code)]
-
-
-def _highlighted(kernel: Kernel) -> str | None:
-    """Triton source as HTML; other languages are shown as plain text."""
+def _highlighted(kernel: Kernel, numbers: Sequence[int]) -> str | None:
+    """Triton source as HTML, a span with its number in the table for each line; other languages are shown as plain text."""
     if kernel.language != "Triton":
         return None
-    return highlight(kernel.code, PythonLexer(), HtmlFormatter(nowrap=True))
+    formatter = cast(Any, HtmlFormatter(nowrap=True))
+    text: str = highlight(kernel.code.rstrip("\n"), PythonLexer(stripnl=False), formatter)
+    lines = text.rstrip("\n").split("\n")
+    return "".join(f'<span data-line="{number}">{line}</span>' for number, line in zip(numbers, lines, strict=True))
 
 
 def _json(data: object) -> str:
