@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -194,3 +195,19 @@ def test_completion_in_a_shell(shell: str, program: str) -> None:
     main = f"from fxc.tools.{program.replace('-', '_')} import main; main()"
     done = subprocess.run([sys.executable, "-c", main], capture_output=True, text=True, check=False, env=environment)
     assert "--version" in done.stdout and not done.stderr
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_a_word_with_a_colon(tmp_path: Path) -> None:
+    program = tmp_path / "fxc"
+    program.write_text(f"#!{sys.executable}\nfrom fxc.tools.fxc import main; main()\n")
+    program.chmod(0o755)
+    script = 'eval "$(fxc completion bash)"; COMP_WORDS=(fxc compile --target cuda:sm_9); COMP_CWORD=3; _fxc_completion fxc\n'
+    command = ["bash", "-c", script + 'echo "${COMPREPLY[@]}" "$COMP_WORDBREAKS"']
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    found, breaks = done.stdout.split(" ", 1)
+    assert found == "cuda:sm_90" and "=" in breaks and ":" not in breaks, done.stdout + done.stderr

@@ -80,6 +80,8 @@ def completion_command(shell: str, program: str) -> None:
     assert completer is not None
     parts = completer(command, {}, program, f"_{program.replace('-', '_').upper()}_COMPLETE")
     print(parts.source_template % parts.source_vars())
+    if shell == "bash":  # it would complete what follows the colon of cuda:sm_90 as a word
+        print("COMP_WORDBREAKS=${COMP_WORDBREAKS//:/}")
 
 
 def main() -> None:
