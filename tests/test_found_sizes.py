@@ -1,7 +1,10 @@
-"""Conditions on sizes that a capture found to be numbers: those of the module are checked, others are not named."""
+"""Sizes that a capture finds to be numbers, or symbols of its own: conditions, and what is right at which size."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from torch.export import Dim
 
@@ -58,3 +61,27 @@ def test_an_expansion_after_writes_needs_its_size() -> None:
         y.copy_(x)
         torch.testing.assert_close(compiled(x), function(y))
         torch.testing.assert_close(x, y)
+
+
+BY_DATA: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "nonzero": lambda x: x.nonzero() + 1,
+    "mask": lambda x: x.exp()[x > 0].sin(),
+    "mask and size": lambda x: x[x > 0] * x.shape[0],
+    "otherwise for one row": lambda x: x[x > 0] if x.shape[0] != 1 else x[x < 0],
+    "item": lambda x: x.exp()[: x[-1].item()],
+    "another item for one row": lambda x: x.exp()[: (x[-1] if x.shape[0] != 1 else x[0] - x[-1]).item()],
+}
+
+
+@pytest.mark.parametrize("name", BY_DATA)
+def test_sizes_of_data_beside_free_sizes(name: str) -> None:
+    function = BY_DATA[name]
+    compiled = fxc.compile(function, (torch.ones(6, dtype=torch.int64),), dynamic_shapes=({0: Dim("n")},))
+    for size in (5, 2, 1, 0):
+        x = torch.ones(size, dtype=torch.int64)
+        try:
+            result = compiled(x)
+        except fxc.errors.InputError:
+            assert (size == 0 and "item" in name) or (size < 2 and "one row" in name)
+            continue
+        torch.testing.assert_close(result, function(x))

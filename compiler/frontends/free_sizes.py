@@ -94,7 +94,15 @@ def _is_right_at(
     are_equal = all(
         torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else a is b for a, b in constants
     )
-    return are_equal and _written(program.graph, known) == _written(small.graph, {})
+    rows, expected = tree_flatten(_written(program.graph, known)), tree_flatten(_written(small.graph, {}))
+    return are_equal and rows[1] == expected[1] and all(map(partial(_agrees, known), rows[0], expected[0]))
+
+
+def _agrees(known: dict[Any, Any], value: Any, expected: Any) -> bool:
+    """Whether ``value`` is ``expected``. A size that depends on data takes the value that is expected where it first occurs."""
+    if hasattr(value, "free_symbols"):
+        value = known.setdefault(value, expected) if value.is_Symbol else value.subs(known)
+    return value == expected
 
 
 def _resized(leaf: Any, shape: Any) -> Any:
@@ -107,11 +115,13 @@ def _resized(leaf: Any, shape: Any) -> Any:
 
 
 def _known(value: Any, sizes: Mapping[Any, int]) -> Any:
-    """The shape of a tensor, or a number, evaluated at ``sizes``; other values unchanged."""
+    """The shape of a tensor, or a number, evaluated at ``sizes`` as far as they say; other values unchanged."""
     if isinstance(value, torch.Tensor):
         return [_known(size, sizes) for size in value.shape]
     if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)):
         number = expression_of(value).subs(sizes)
+        if number.free_symbols:
+            return number
         return bool(number) if number.is_Boolean else int(number) if number.is_Integer else float(number)
     return value
 
@@ -131,11 +141,12 @@ def _written(graph: Graph, sizes: Mapping[Any, int]) -> list[Any]:
     for node in graph.nodes:
         shapes = tree_map(partial(_known, sizes=sizes), node.meta.get("val"))
         is_tensor = any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(node.meta.get("val")))
+        reads_data = torch.Tag.data_dependent_output in getattr(node.target, "tags", ())
         if node.op == "output":
             rows.append([argument(part) for part in tree_leaves(node.args)])
         elif node.target is torch.ops.aten.slice.Tensor and shapes == _known(node.args[0].meta["val"], sizes):
             places[node] = places[node.args[0]]  # a slice of the whole dimension; a graph of static size does not have it
-        elif is_tensor and node.op != "get_attr":
+        elif (is_tensor or reads_data) and node.op != "get_attr":
             places[node] = len(rows)
             target = None if node.op == "placeholder" else node.target
             rows.append((target, [argument(part) for part in tree_leaves((node.args, node.kwargs))], tree_leaves(shapes)))
