@@ -46,10 +46,29 @@ def in_all_decompositions() -> Generator[None, None, None]:
     plain = module._upsample_nearest
     module._upsample_nearest = _in_own_format(plain)
     try:
-        with dropouts_as_in_eager():
+        with dropouts_as_in_eager(), states_as_in_eager():
             yield
     finally:
         module._upsample_nearest = plain
+
+
+@contextmanager
+def states_as_in_eager() -> Generator[None, None, None]:
+    """A context in which the last states of an LSTM have three dimensions: before 2.13 PyTorch's decomposition adds one."""
+    from torch._decomp import decompositions  # imports Dynamo
+
+    module: Any = decompositions
+    plain = module.one_layer_lstm
+
+    def layer(*args: Any, **kwargs: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
+        result, states = plain(*args, **kwargs)
+        return result, tuple(state.squeeze(0) if state.dim() == 3 else state for state in states)
+
+    module.one_layer_lstm = layer
+    try:
+        yield
+    finally:
+        module.one_layer_lstm = plain
 
 
 @contextmanager

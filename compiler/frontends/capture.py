@@ -25,7 +25,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_on
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.bridge import autograd_functions
-from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes
+from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes, states_as_in_eager
 from fxc.bridge.location import user_line
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
@@ -213,8 +213,14 @@ def compile_lock(*, dynamo: bool = False) -> Generator[None, None, None]:
             from torch._dynamo import convert_frame
 
             held.enter_context(convert_frame.compile_lock)
-        held.callback(_functorch.pop_dynamic_layer_stack_and_undo_to_depth, _functorch.get_dynamic_layer_stack_depth())
+        held.callback(_end_transforms, _functorch.get_dynamic_layer_stack_depth())
         yield
+
+
+def _end_transforms(depth: int) -> None:
+    """End the transforms of torch.func but ``depth``. PyTorch's function for that ends one too many before 2.12."""
+    while _functorch.get_dynamic_layer_stack_depth() > depth:
+        getattr(_functorch, f"_{_functorch.peek_interpreter_stack().key().name[:4].lower()}_decrement_nesting")()
 
 
 class _FunctionModule(torch.nn.Module):
@@ -276,6 +282,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         IndexedWrites(),
         EagerCalls(),
         seeds_refused(),
+        states_as_in_eager(),
     ):
         if dynamic_shapes is None:
             exported = torch.export.export(module, args, kwargs, strict=False)
@@ -336,10 +343,7 @@ them by operators."""
 
 
 def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
-    if not IS_PLAIN:
-        return None
-
-    return traced(module, args)
+    return traced(module, args) if IS_PLAIN else None
 
 
 def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None]) -> torch.nn.Module:
