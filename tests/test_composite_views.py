@@ -101,7 +101,15 @@ ELSEWHERE = {
     "_unpack_dual": "for forward-mode derivatives",
     "coalesce": "for sparse tensors",
     "pin_memory": "for GPUs",
-}
+    **dict.fromkeys(
+        [
+            "align_to", "align_to.ellipsis_idx", "diagonal.Dimname", "flatten.DimnameList", "flatten.named_out_dim",
+            "flatten.using_names", "refine_names", "rename", "select.Dimname", "squeeze.dimname", "transpose.Dimname",
+            "unbind.Dimname", "unflatten.Dimname",
+        ],
+        "for named tensors, which PyTorch has before 2.13",
+    ),
+}  # fmt: skip
 
 DATA_DEPENDENT: dict[str, list[Arguments]] = {
     "narrow.Tensor": [lambda x: (x, 1, torch.tensor(1), 2)],

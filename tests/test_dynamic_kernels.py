@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 
 import fxc
@@ -263,12 +262,10 @@ def test_a_repeated_element_that_is_not_there_is_not_read(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_attention_without_queries_has_the_types_of_the_operator(dtype: torch.dtype) -> None:
-    query, key = (torch.randn(1, 2, rows, 4, dtype=dtype) for rows in (0, 3))
+    key = torch.randn(1, 2, 3, 4, dtype=dtype)
     operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-    found = NO_ELEMENTS[operator](query, key, key)
-    with FakeTensorMode() as mode:
-        expected = operator(*map(mode.from_tensor, (query, key, key)))
-    assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in expected]
+    found, expected = NO_ELEMENTS[operator](key[:, :, :0], key, key), operator(key, key, key)
+    assert [(x.shape, x.dtype) for x in found] == [(x[:, :, :0].shape, x.dtype) for x in expected]
 
 
 def test_an_input_stays_a_leaf_where_a_dropout_has_no_elements() -> None:

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Operation
 
@@ -177,6 +178,8 @@ THRESHOLDS: dict[str, Function] = {
 def test_bounds_that_some_sizes_pass_and_others_do_not(name: str, training: bool) -> None:
     function = THRESHOLDS[name]
     example = torch.randn(16, requires_grad=training)
+    if training and name in ("write", "write above") and torch.__version__ < (2, 12):
+        pytest.skip("torch.export does not find the symbol of the size of a slice in a view that autograd made")
     run = fxc.compile(Model(function), [example], training=training, dynamic_shapes={"args": ({0: Dim("n")},)})
     for size in (1, 2, 3, 10, 11, 12, 16, 39, 99, 100, 101, 200):
         x = torch.randn(size, requires_grad=training)
@@ -433,9 +436,11 @@ def test_attention_of_no_heads(heads: int, target: str | None) -> None:
     example = torch.randn(7, 5, 1, 3, requires_grad=True)
     compiled = fxc.compile(f, (example,), training=True, dynamic_shapes=({1: Dim("n", min=0)},), options={"target": target})
     x = torch.randn(7, heads, 1, 3, requires_grad=True)
-    torch.testing.assert_close(compiled(x), f(x))
-    found, expected = (torch.autograd.grad(each(x).square().sum(), x) for each in (compiled, f))
+    found = compiled(x)
+    with sdpa_kernel(SDPBackend.MATH):  # PyTorch 2.11's other kernel divides by the number of heads
+        expected = f(x)
     torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(each.square().sum(), x) for each in (found, expected)))
 
 
 def test_a_size_of_three_factors_is_computed() -> None:
