@@ -65,11 +65,28 @@ def inputs(place: int, dtype: torch.dtype = torch.int64) -> tuple[Any, ...]:
 @pytest.mark.parametrize("options", [{"target": None}, {"target": "host"}])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_place_that_a_tensor_holds(function: Callable[..., Tensor], options: dict[str, Any]) -> None:
+    if function is rows and torch.__version__ < (2, 12):
+        pytest.skip("the fake of a copy is not made there where a size depends on data")
     compiled = fxc.compile(function, inputs(1), options=options)
     for place in (1, 0) if function is rows else (1, 0, -1):
         given, expected = inputs(place), inputs(place)
         torch.testing.assert_close(compiled(*given), function(*expected))
         torch.testing.assert_close(given, expected)
+
+
+READS: list[Callable[[Tensor, Tensor], Tensor]] = [
+    lambda x, p: x[:, p] * 2,
+    lambda x, p: x[p, :, p].exp(),
+    lambda x, p: x[:, p:].sum(),
+    lambda x, p: x[..., :p] + 1,
+]
+
+
+@pytest.mark.parametrize("function", READS)
+def test_a_read_at_a_place_that_a_tensor_holds(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    compiled = fxc.compile(function, inputs(1)[:2])
+    for place in (1, 0):
+        torch.testing.assert_close(compiled(*inputs(place)[:2]), function(*inputs(place)[:2]))
 
 
 @pytest.mark.parametrize("function", [whole, broadcast])

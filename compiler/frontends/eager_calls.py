@@ -47,22 +47,36 @@ def _detached(x: torch.Tensor) -> torch.Tensor:
 class IndexedWrites(TorchFunctionMode):
     """Trace ``x[:, p] = y``, where ``p`` is a number in a tensor, as operators: PyTorch's implementation reads the number.
 
-    torch.export supports such an index for reads.
+    torch.export supports such an index for reads, by tensors from PyTorch 2.13 on.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not torch.Tensor.__setitem__ or not _is_view_by_data(items := _items(args[1], args[0].dim())):
+        if func not in _INDEXINGS or not _is_view_by_data(items := _items(args[1], args[0].dim())):
             return func(*args, **(kwargs or {}))
-        return _write(args[0], items, args[2])
+        return _write(args[0], items, args[2]) if len(args) > 2 else _view(args[0], items)
+
+
+_INDEXINGS = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+
+
+def _view(x: torch.Tensor, items: Sequence[Any]) -> torch.Tensor:
+    from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler  # imports Dynamo
+
+    with _NonStrictTorchFunctionHandler():
+        return x[tuple(map(_numbered, items))]
+
+
+def _numbered(item: Any) -> Any:
+    """``item`` with numbers instead of the tensors that hold them."""
+    if isa(item, slice):
+        return slice(_numbered(item.start), _numbered(item.stop), _numbered(item.step))
+    return item.item() if isinstance(item, torch.Tensor) else item
 
 
 def _write(x: torch.Tensor, items: Sequence[Any], value: Any) -> None:
     """Apply slices as a view; numbers in tensors become indices of ``index_put_``, which is differentiable."""
-    from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler  # imports Dynamo
-
     places = [item if isinstance(item, torch.Tensor) else None for item in items if type(item) not in _REMOVED]
-    with _NonStrictTorchFunctionHandler():
-        view = x[tuple(slice(None) if isinstance(item, torch.Tensor) else item for item in items)]
+    view = _view(x, [slice(None) if isinstance(item, torch.Tensor) else item for item in items])
     if isinstance(value, torch.Tensor):
         shape = [size for i, size in enumerate(view.shape) if i >= len(places) or places[i] is None]
         while value.dim() > len(shape) and value.shape[0] == 1:
