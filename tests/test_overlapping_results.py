@@ -42,6 +42,7 @@ SCATTERS: dict[str, Callable[[Tensor], Tensor]] = {
     "slice": lambda t: torch.slice_scatter(t, t[:1] + 1, 0, 0, 1),
     "diagonal": lambda t: torch.diagonal_scatter(t, t.diagonal() + 1),
     "read on": lambda t: torch.select_scatter(t, t.select(1, 0) + 1, 1, -1).mul(2.0).sum(1),
+    "diagonal, read on": lambda t: torch.diagonal_scatter(t, t.diagonal() + 1).mul(2.0).sum(1),
     "copies": lambda t: t.clone() + torch.zeros_like(t),
 }
 

@@ -93,7 +93,9 @@ def test_second_derivatives_on_the_host(name: str, first_only: bool) -> None:
     wanted = [True] + [not first_only] * (len(arguments) - 1)
     examples = tuple(x.clone().requires_grad_(is_wanted) for x, is_wanted in zip(arguments, wanted, strict=True))
     compiled = fxc.compile(f, examples, training=True, options={"target": "host"})
-    torch.testing.assert_close(second(compiled, arguments, wanted), second(f, arguments, wanted))
+    is_rounded = name == "cumprod in float64" and torch.__version__ < (2, 12)  # PyTorch traces another formula, in float32
+    tolerance = dict.fromkeys(("rtol", "atol"), 1e-5) if is_rounded else {}
+    torch.testing.assert_close(second(compiled, arguments, wanted), second(f, arguments, wanted), **tolerance)
 
 
 @pytest.mark.parametrize(

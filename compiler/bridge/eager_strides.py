@@ -261,6 +261,12 @@ def _indexed(given: Tensor, x: Tensor, indices: Sequence[Tensor | None]) -> Tens
     return _joined(given, source, *[index.expand(shape).reshape(*around[0], *shape, *around[1]) for index in found])
 
 
+def _scattered(given: Tensor, *_: Any, **__: Any) -> Tensor:
+    """Return ``given``; without repeated elements before 2.13, where PyTorch's fake has those of the operand."""
+    repeats = any(is_same(step, 0) and not is_same(size, 1) for size, step in zip(given.shape, given.stride(), strict=True))
+    return torch.empty_like(given) if repeats else given
+
+
 def _recurrent(given: Tensor, *args: Any, **__: Any) -> Tensor:
     """Return a fake of cuDNN's result: time steps first in memory, with batches first too."""
     batch_first, batch_sizes = args[10], args[14]
@@ -319,6 +325,10 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     **dict.fromkeys([_aten.batch_norm_backward.default, _aten.native_batch_norm_backward.default], _as_second),
     **dict.fromkeys([_aten.index.Tensor, _aten._unsafe_index.Tensor], _indexed),
     _aten.roll.default: _rolled,
+    **dict.fromkeys(
+        [_aten.diagonal_scatter.default, _aten.select_scatter.default, _aten.slice_scatter.default],
+        _scattered,
+    ),
     _aten._cudnn_rnn.default: _recurrent,
 }
 """Operator -> a function that returns a fake with the layout of its result, from PyTorch's fake result and the arguments."""
