@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import json
 import re
 import shlex
 import shutil
@@ -73,7 +74,11 @@ MARKDOWN = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in sorted(
 )
 def test_links(document: Path) -> None:
     """Links between pages of the site, with their anchors, are also checked by ``make docs``."""
-    prose = FENCE.sub("", document.read_text(encoding="utf-8"))
+    text = document.read_text(encoding="utf-8")
+    if document.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    prose = FENCE.sub("", text)
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose) + re.findall(r"(?:src|href|srcset)=\"([^\"#:]+)\"", prose)
     generated = {ROOT / "docs" / page for page in pages()}
     targets = {link: (document.parent / link).resolve() for link in links}
