@@ -19,6 +19,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from fxc.bridge.eager_strides import states_as_in_eager
 from tests.models.zoo import ZOO, load
 
 ROUTES = ("symbolic_trace", "export", "export_dynamic", "dynamo", "make_fx", "joint")
@@ -94,11 +95,13 @@ def _symbolic_trace(name: str, model: nn.Module, inputs: tuple[Any, ...]) -> Gra
 
 
 def _export(name: str, model: nn.Module, inputs: tuple[Any, ...]) -> ExportedProgram:
-    return torch.export.export(model, inputs, strict=False)
+    with states_as_in_eager():
+        return torch.export.export(model, inputs, strict=False)
 
 
 def _export_dynamic(name: str, model: nn.Module, inputs: tuple[Any, ...]) -> ExportedProgram:
-    return torch.export.export(model, inputs, strict=False, dynamic_shapes=ZOO[name].dynamic_batch)
+    with states_as_in_eager():
+        return torch.export.export(model, inputs, strict=False, dynamic_shapes=ZOO[name].dynamic_batch)
 
 
 def _dynamo(name: str, model: nn.Module, inputs: tuple[Any, ...]) -> GraphModule:
