@@ -104,6 +104,8 @@ def test_colour_only_on_terminals(tmp_path: Path, no_color: str, is_coloured: bo
 def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-c", "from fxc.tools.fxc import main; main()", "import", "slow.py:make"]
+    with_interrupts = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    command[2] = f"{with_interrupts} {command[2]}"  # a job in the background starts with SIGINT ignored
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     time.sleep(0.1)

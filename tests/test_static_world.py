@@ -25,7 +25,7 @@ from tests.models.zoo import ZOO, load
 pytestmark = pytest.mark.skipif(not IS_PLAIN, reason="PyTorch is asked of this version")
 
 ROOT = Path(__file__).parent.parent
-ASKING = ("autocast", "decompose", "inference", "out_variants", "torch_semantics")
+ASKING = ("decompose", "inference", "out_variants", "torch_semantics")
 
 
 class Both:

@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from traceback import FrameSummary
 
-import torch
 from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, IntAttr, NameLoc, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
@@ -181,17 +178,3 @@ def _module_locations(modules: ModuleStack) -> tuple[Attribute, ...]:
 def _module_location(key: str, path: str, cls: str) -> NameLoc:
     module = NameLoc(StringAttr(key), NameLoc(StringAttr(path), NameLoc(StringAttr(cls), _NOTHING)))
     return NameLoc(StringAttr("module"), module)
-
-
-_PACKAGE = os.path.dirname(torch.__file__)
-_MODULES = os.path.join(_PACKAGE, "nn", "modules")
-_FXC = os.path.dirname(os.path.dirname(__file__))
-
-
-def user_line(stack: Sequence[FrameSummary]) -> str | None:
-    """The innermost line of a model in ``stack``: of user code, or of a module of PyTorch."""
-    for frame in reversed(stack):
-        machinery = frame.filename.startswith((_PACKAGE, _FXC, "<")) and not frame.filename.startswith(_MODULES)
-        if not machinery and not frame.filename.endswith(os.path.join("nn", "modules", "module.py")):
-            return f"{frame.line}  ({os.path.basename(frame.filename)}:{frame.lineno})"
-    return None

@@ -26,7 +26,6 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.bridge import autograd_functions
 from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes, states_as_in_eager
-from fxc.bridge.location import user_line
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
@@ -41,6 +40,7 @@ from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refus
 from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.seeded_generators import SEED_BEFORE, seeds_refused
+from fxc.frontends.user_lines import user_line
 from fxc.program.program import Program, is_frozen
 from fxc.semantics.trace import first_line
 

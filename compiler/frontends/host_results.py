@@ -14,11 +14,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from xdsl.dialects.builtin import StringAttr
 
-from fxc.bridge.location import user_line
 from fxc.bridge.nesting import OUTPUTS
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.fx import OutputOp
 from fxc.errors import TORCH_COMPILE, CaptureError
+from fxc.frontends.user_lines import user_line
 from fxc.program.program import Program
 
 _torch: Any = torch

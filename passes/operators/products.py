@@ -172,9 +172,6 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each(_OTHERS, role=Role.CONTRACTION),
         **each("conv1d.default conv2d.default conv3d.default convolution.default", role=Role.CONVOLUTION),
         **each("conv1d.padding conv2d.padding conv3d.padding", role=Role.CONVOLUTION),
-        # the derivatives of higher order are not those of the derivative that PyTorch traces
-        **each("linalg_solve.default linalg_solve_ex.default _linalg_solve_ex.default", other_derivative=True),
-        **each("linalg_slogdet.default _linalg_slogdet.default slogdet.default logdet.default", other_derivative=True),
     }
 )
 """Operator -> its record."""

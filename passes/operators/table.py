@@ -15,6 +15,7 @@ from fxc.passes.operators import (
     arithmetic,
     assembling,
     bessel,
+    derivatives,
     functions,
     incomplete_gamma,
     indexing,
@@ -47,11 +48,11 @@ FAMILIES = (
     reductions,
     products,
     pooling,
+    derivatives,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {name: record for family in FAMILIES for name, record in family.RECORDS.items()}
-    | {"higher_order.autograd_function_apply": Operator(states_backward=True)}
 )
 """Operator overload (``aten.add.Tensor``) -> its record."""
 
