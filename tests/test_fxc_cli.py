@@ -380,7 +380,7 @@ def test_a_bad_source_is_one_message(folder: Path, source: str, message: str) ->
         (["run", "plain.mlir", "--seed", "1", "--inputs", "x"], 2, "--inputs and --seed exclude each other"),
         (["translate", "plain.mlir", "--to=png"], 2, "'png' is not one of"),
         (["run", "nowhere.mlir"], 1, "cannot read nowhere.mlir: No such file or directory"),
-        (["report", "cli_model.py"], 1, "at: cli_model.py:"),
+        (["report", "cli_model.py"], 2, "cli_model.py is no IR file"),
         (["run", "plain.mlir", "--allow", "halve"], 1, "--allow halve does not name anything"),
         (["run", "plain.mlir", "--import", "cli_nowhere"], 1, "No module named 'cli_nowhere'"),
         (["run", "plain.mlir", "-o", "/nowhere/out.safetensors"], 1, "cannot write /nowhere/out.safetensors"),
