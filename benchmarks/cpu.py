@@ -4,7 +4,7 @@
     python benchmarks/cpu.py --sections inference --only "GPT-2" --rounds 9
     python benchmarks/cpu.py --missing
 
-Each model and each kernel has a process of its own, in which all ways to run it take turns. Each section has a file of
+Each model and each kernel has a separate process, in which all ways to run it take turns. Each section has a file of
 results, which is written after each item, so that a long run can be stopped and continued (--missing); ``plots.py`` draws
 from these files. Measure on a machine that does nothing else.
 """
@@ -75,7 +75,7 @@ class Results:
 
 
 def measured(item: Item) -> list[Measurement]:
-    """What an item gives, from a process of its own, or why that one failed."""
+    """What an item gives, from a separate process, or why that one failed."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
         command = [sys.executable, str(HERE / "cpu_item.py"), json.dumps(asdict(item)), str(file)]

@@ -1,4 +1,4 @@
-"""Sizes that a capture finds to be numbers, or symbols of its own: conditions, and what is right at which size."""
+"""Sizes that a capture finds to be numbers, or new symbols: conditions, and what is right at which size."""
 
 from __future__ import annotations
 

@@ -222,6 +222,13 @@ def test_calls_say_why() -> None:
     assert not any(name.startswith("aten.t.") for name in reasons)  # a view
 
 
+def test_what_may_be_a_copy_is_listed_as_that() -> None:
+    found = library_calls(
+        fxc.compile(lambda x, w: (x @ w).t().flatten() @ w[0], (torch.ones(1, 3), torch.ones(3, 3))).ir.module
+    )
+    assert "a view where the layout allows one, else a copy" in {each.why for each in found if "flatten" in each.operator}
+
+
 def graphs(graph: ModuleGraph) -> Iterator[ModuleGraph]:
     yield graph
     for inner in graph.inner.values():

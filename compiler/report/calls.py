@@ -11,7 +11,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.base.effects import aliases, is_random, writes
+from fxc.dialects.base.effects import aliases, is_pure, is_random, is_view, writes
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import target_of
 from fxc.dialects.text.diagnostics import user_line
@@ -84,19 +84,19 @@ def _calls(op: Operation) -> Iterator[TorchOp]:
             for inner in block.ops:
                 if isinstance(inner, (GroupOp, KernelOp)):
                     continue
-                if isinstance(inner, TorchOp) and not _is_view(inner):
+                if isinstance(inner, TorchOp) and _computes(inner):
                     yield inner
                 yield from _calls(inner)
 
 
-def _is_view(op: TorchOp) -> bool:
-    """Whether ``op`` computes no elements: its results are views, or sizes."""
-    shared = {index for index, _ in aliases(op)}
-    are_views = len(shared) == len(op.results) or not any(is_tensor(result.type) for result in op.results)
-    return bool(op.results) and are_views and writes(op) == []
+def _computes(op: TorchOp) -> bool:
+    """Whether ``op`` computes elements; views and queries of sizes do not."""
+    return not is_view(op) and (any(is_tensor(result.type) for result in op.results) or not is_pure(op))
 
 
 def _why(op: TorchOp) -> str:
+    if writes(op) == [] and next(aliases(op), None) is not None:
+        return "a view where the layout allows one, else a copy"
     if is_contraction(op) or role_of(op) is Role.CONVOLUTION:
         return "matrix products and convolutions are kernels only where these measured faster"
     if is_random(op):

@@ -13,9 +13,6 @@ from fxc.bridge.location import module_stack
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.report.graph_view import Cluster, Edge, Node, View, op_label, short_type
 
-Path = tuple[str, ...]
-"""The modules around an operation, from the outermost."""
-
 
 @dataclass
 class ModuleGraph:
