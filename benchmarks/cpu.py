@@ -44,7 +44,7 @@ class Results:
         slug, machine = results.cpu()
         self.section, self.folder, self.name = section, folder, f"{section}-{slug}"
         before = results.machines(folder).get(self.name, {})
-        self.about = results.about(machine, notes=before.get("notes", ""))
+        self.about = results.about(machine, *SECTIONS[section].packages, notes=before.get("notes", ""))
         if before and any(before[key] != self.about[key] for key in ("machine", "versions")):
             raise click.UsageError(
                 f"{folder / self.name}.csv is of {before['machine']}, {before['versions']}: choose another --folder"

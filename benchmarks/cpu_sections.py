@@ -24,7 +24,8 @@ Pairs = tuple[tuple[str, str], ...]
 class Section:
     """All that it measures, what of that is quick to see, the ratios that are taken, and the unit of times.
 
-    ``better``: ways of which the one that took the least in each round is a way more.
+    ``better``: ways of which the one that took the least in each round is a way more. ``packages``: optional ones that it
+    compares with.
     """
 
     items: Sequence[Item]
@@ -32,6 +33,7 @@ class Section:
     pairs: Pairs
     unit: str
     better: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
 
 def _inference(types: Sequence[str], batches: Sequence[int], threads: Sequence[int]) -> list[Item]:
@@ -81,7 +83,11 @@ CALL_ITEMS = [Item("calls", name, rounds=200, seconds=20.0) for name in CALLED]
 
 SECTIONS: Mapping[str, Section] = MappingProxyType({
     "inference": Section(
-        _inference(TYPES, BATCHES, THREADS), _inference(TYPES[:1], BATCHES[:1], THREADS[-1:]), MODEL_PAIRS, "ms"
+        _inference(TYPES, BATCHES, THREADS),
+        _inference(TYPES[:1], BATCHES[:1], THREADS[-1:]),
+        MODEL_PAIRS,
+        "ms",
+        packages=("openvino", "onnxruntime"),
     ),
     "training": Section(_training(TYPES, THREADS), _training(TYPES[:1], THREADS[:1]), TRAINING_PAIRS, "ms", BETTER),
     "kernels": Section(_kernels(TYPES, THREADS, SIZES), _kernels(TYPES[:1], THREADS[:1], QUICK_SIZES), PAIRS, "us"),

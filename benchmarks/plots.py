@@ -115,7 +115,7 @@ def legend(figure: Figure) -> None:
     figure.legend([*found.values()], [*found], loc="outside upper center", ncols=6)
 
 
-MODELS = ("fxc", "fxc frozen", "Inductor", "Inductor frozen")
+MODELS = ("fxc", "fxc frozen", "Inductor", "Inductor frozen", "OpenVINO", "ONNX Runtime")
 
 
 def inference(figure: Figure) -> None:
@@ -123,7 +123,7 @@ def inference(figure: Figure) -> None:
     for line, dtype in zip(panels, ("float32", "bfloat16"), strict=True):
         for axes, machine in zip(line, (INTEL, AMD), strict=True):
             found = where(read(f"inference-{machine}"), type=dtype, batch="1", threads="2")
-            dots(axes, against_eager(found, MODELS, "model"), "time / eager")
+            dots(axes, against_eager(found, MODELS, "model"), "time / eager", log=True)
             axes.set_title(f"{MACHINES[machine]}, {dtype}")
             axes.label_outer()
 
@@ -241,6 +241,8 @@ LINES: Sequence[tuple[str, str, str, Mapping[str, str]]] = (
     ("inference", "fxc", "eager", FLOAT32),
     ("inference", "fxc", "Inductor", FLOAT32),
     ("inference", "fxc frozen", "Inductor frozen", FLOAT32),
+    ("inference", "fxc frozen", "OpenVINO", FLOAT32),
+    ("inference", "fxc frozen", "ONNX Runtime", FLOAT32),
     ("inference", "fxc frozen", "Inductor frozen", BFLOAT16),
     ("training", "fxc", "Inductor", FLOAT32),
     ("kernels", "fxc", "Inductor", FLOAT32),
@@ -264,9 +266,9 @@ def summary() -> str:
 
 def _cell(measurements: Sequence[Measurement], name: str, base: str) -> str:
     """The mean, and the worst with those labels that tell rows apart."""
-    if not measurements:
-        return ""
     found = ratios(measurements, "time", name, base)
+    if not found:
+        return ""
     summary = Summary.of(found)
     varied = [i for i, values in enumerate(zip(*found, strict=True)) if len(set(values)) > 1]
     names, shown = list(measurements[0].labels), list[str]()

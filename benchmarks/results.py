@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,9 @@ def machines(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
 
 
 def about(machine: str, *packages: str, notes: str = "") -> dict[str, Any]:
-    """An entry of ``machines.json`` for a measurement of today."""
-    versions = {"Python": platform.python_version(), **{package: version(package) for package in ("torch", "fxc", *packages)}}
+    """An entry of ``machines.json`` for a measurement of today, with the versions of those ``packages`` that are installed."""
+    installed = (package for package in packages if find_spec(package))
+    versions = {"Python": platform.python_version(), **{each: version(each) for each in ("torch", "fxc", *installed)}}
     return {"machine": machine, "date": date.today().isoformat(), "versions": versions, "notes": notes}
 
 
