@@ -314,7 +314,7 @@ def test_timing_is_a_tree() -> None:
         ("  verify input", 1),
         ("  tidy", 1),
         ("    do", 2),
-        ("  'func.func'", 1),
+        ("  'func.func' Pipeline", 1),
         ("    do", 2),
     ]
     assert timer.root.wall >= sum(child.wall for child in timer.root.children.values())

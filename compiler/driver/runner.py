@@ -146,7 +146,7 @@ class _Run:
                 with self.options.timer.scope(step.name):
                     self.steps(step.steps, module, inside)
             elif isinstance(step, Anchored):
-                with self.options.timer.scope(f"'{step.op_name}'"), self.failures(None):
+                with self.options.timer.scope(f"'{step.op_name}' Pipeline"), self.failures(None):
                     self.anchored(step, module if inside is None else inside.anchor)
                     if step.op_name != ModuleOp.name:  # passes over the module itself have verified it
                         self.verify_each(module)

@@ -54,5 +54,5 @@ func.func @f(%a: i32) -> i32 {
 // TIMING-NEXT:     verify input
 // TIMING-NEXT:     drop-unused
 // TIMING-NEXT:       verify
-// TIMING:          'func.func'
+// TIMING:          'func.func' Pipeline
 // TIMING-NEXT:       mark-funcs
