@@ -22,10 +22,11 @@ from fxc.passes import load
 from fxc.program.program import new_context
 
 LIT_TESTS = Path(__file__).parent.parent / "lit_tests"
-PASSES = ("canonicalize", "cse", "dce", "lower-simple-tuples")
+PASSES = ("canonicalize", "cse", "dce", "fold-uniform-values", "lower-simple-tuples")
+FAMILIES = ("arithmetic", "logical", "permutations", "scalars", "splits", "views")
 LIT_FILES = [
     *[(LIT_TESTS / "passes" / "simplify" / f"{name.replace('-', '_')}.mlir", name) for name in PASSES],
-    *[(LIT_TESTS / "patterns" / f"{name}.mlir", "canonicalize") for name in ("arithmetic", "logical", "scalars", "views")],
+    *[(LIT_TESTS / "patterns" / f"{name}.mlir", "canonicalize") for name in FAMILIES],
 ]
 CONTEXT = new_context()
 SPECIAL = [0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 0.5, -2.5, 3.0]

@@ -19,7 +19,10 @@ from fxc.program.program import new_context
 
 T = "tensor<4xf32>"
 PAIR = f"tuple<{T}, {T}>"
-PASSES = ("inline", "constant-propagation", "constant-pooling", "cse", "dce", "canonicalize", "constant-propagation")
+PASSES = (
+    "inline", "constant-propagation", "constant-pooling", "cse", "dce", "canonicalize", "fold-uniform-values",
+    "constant-propagation",
+)  # fmt: skip
 
 
 class Body:

@@ -325,3 +325,62 @@ func.func @whole_copy(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<1xf32>) {
   %d = torch.aten.copy.default(%x, %z) : (tensor<4xf32>, tensor<1xf32>) -> tensor<4xf32>
   fx.output((%c, %d)) : (tensor<4xf32>, tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// A view back to the sizes of the argument, also where it is strided; a bitcast to its dtype and back.
+// CHECK-LABEL: func.func @back
+// CHECK-NEXT:    %e = torch.aten.relu.default(%x)
+func.func @back(%x: tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) {
+  %a = torch.aten.view.default(%x, [2, 3, 2]) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x3x2xf32, #torch.meta<strides = [12, 4, 2]>>
+  %b = torch.aten.view.default(%a, [2, -1]) : (tensor<2x3x2xf32, #torch.meta<strides = [12, 4, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
+  %c = torch.aten.view.dtype(%b, torch.int32) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xi32, #torch.meta<strides = [12, 2]>>
+  %d = torch.aten.view.dtype(%c, torch.float32) : (tensor<2x6xi32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
+  %d2 = torch.aten.view.dtype(%d, torch.float32) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
+  %e = torch.aten.relu.default(%d2) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
+  fx.output(%e) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> ()
+}
+
+// -----
+
+/// A reshape that copies and back is contiguous; another dtype; the view is returned and would be the argument.
+// CHECK-LABEL: func.func @not_back
+// CHECK-NEXT:    %a = torch.aten.reshape.default(%x, [6])
+// CHECK-NEXT:    %b = torch.aten.reshape.default(%a, [2, 3])
+// CHECK-NEXT:    %c = torch.aten.view.dtype(%b, torch.int32)
+// CHECK-NEXT:    %d = torch.aten.view.dtype(%y, torch.int32)
+// CHECK-NEXT:    %e = torch.aten.view.dtype(%d, torch.float32)
+func.func @not_back(%x: tensor<2x3xf32, #torch.meta<strides = [1, 2]>>, %y: tensor<4xf32>) {
+  %a = torch.aten.reshape.default(%x, [6]) : (tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) -> tensor<6xf32>
+  %b = torch.aten.reshape.default(%a, [2, 3]) : (tensor<6xf32>) -> tensor<2x3xf32>
+  %c = torch.aten.view.dtype(%b, torch.int32) : (tensor<2x3xf32>) -> tensor<2x3xi32>
+  %d = torch.aten.view.dtype(%y, torch.int32) : (tensor<4xf32>) -> tensor<4xi32>
+  %e = torch.aten.view.dtype(%d, torch.float32) : (tensor<4xi32>) -> tensor<4xf32>
+  fx.output((%c, %e)) : (tensor<2x3xi32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// A slice that is all of a tensor is scattered; a tensor is put on its device.
+// CHECK-LABEL: func.func @whole_scatter
+// CHECK-NEXT:    %c = torch.aten.relu.default(%y)
+func.func @whole_scatter(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) {
+  %a = torch.aten.slice_scatter.default(%x, %y, 1, 0, 9223372036854775807) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %b = torch.prims.device_put.default(%a, device("cpu")) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %c = torch.aten.relu.default(%b) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  fx.output(%c) : (tensor<2x3xf32>) -> ()
+}
+
+// -----
+
+/// Part of a tensor, every second element of one, a slice of other strides; a returned copy of an argument.
+// CHECK-LABEL: func.func @part_scatter
+// CHECK-COUNT-3: torch.aten.slice_scatter.default
+// CHECK:         torch.prims.device_put.default
+func.func @part_scatter(%x: tensor<2x1xf32>, %y: tensor<1x1xf32>, %z: tensor<2x1xf32>, %t: tensor<2x3xf32>, %u: tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) {
+  %a = torch.aten.slice_scatter.default(%x, %y, 0, 1) : (tensor<2x1xf32>, tensor<1x1xf32>) -> tensor<2x1xf32>
+  %b = torch.aten.slice_scatter.default(%a, %z, 1, 0, 1, 2) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+  %c = torch.aten.slice_scatter.default(%t, %u, 1, 0, 3) : (tensor<2x3xf32>, tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) -> tensor<2x3xf32>
+  %d = torch.prims.device_put.default(%x, device("cpu")) : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  fx.output((%b, %c, %d)) : (tensor<2x1xf32>, tensor<2x3xf32>, tensor<2x1xf32>) -> ()
+}

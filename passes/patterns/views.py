@@ -51,13 +51,16 @@ class PermuteOfPermute(Pattern):
 
 
 class ReshapeOfReshape(Pattern):
-    """view(view(x, a), b) -> view(x, b), where x is contiguous; also ``reshape``, ``squeeze`` and similar views"""
+    """view(view(x, a), b) -> x, where that is its type, or view(x, b), where x is contiguous; also ``squeeze`` and others"""
 
     ROOTS = _RESHAPES
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         inner = producer(op.operands[0], (*_RESHAPES, *_SQUEEZES, "aten.unsqueeze.default", "aten.flatten.using_ints"))
         if inner is None:
+            return
+        if same_type(op.results[0], inner.operands[0]):
+            rewriter.forward(op, inner.operands[0], same_memory=True)
             return
         type = inner.operands[0].type
         if strides(type) is not None or layout(type) != "strided":  # type: ignore[arg-type]
@@ -110,7 +113,8 @@ class NoOpView(Pattern):
     ROOTS = (
         *_RESHAPES, *_SQUEEZES, "aten.expand.default", "aten.expand_as.default", "aten.flatten.using_ints",
         "aten.view_as.default", "aten.alias.default", "aten.contiguous.default", "aten.positive.default",
-        "aten.type_as.default", "aten.lift_fresh.default", "prims.view_of.default",
+        "aten.type_as.default", "aten.lift_fresh.default", "prims.view_of.default", "aten.view.dtype",
+        "prims.view_of_dtype.default",
     )  # fmt: skip
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
@@ -168,7 +172,7 @@ class NoOpCopy(Pattern):
 
     ROOTS = (
         "aten.clone.default", "aten._to_copy.default", "aten.lift_fresh_copy.default", "prims.convert_element_type.default",
-        "prims.clone.default",
+        "prims.clone.default", "prims.device_put.default",
     )  # fmt: skip
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
@@ -185,6 +189,30 @@ class WholeCopy(Pattern):
         source = op.argument("src")
         if isa(source, SSAValue) and same_type(op.results[0], source):
             rewriter.forward(op, source)
+
+
+class WholeSliceScatter(Pattern):
+    """slice_scatter(x, y, dim, 0, size) -> y"""
+
+    ROOTS = ("aten.slice_scatter.default",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        source, step = op.argument("src"), op.argument("step")
+        if not is_default(op.argument("start")) or (step is not None and integer(step) != 1):
+            return
+        if isa(source, SSAValue) and same_type(op.results[0], source):
+            rewriter.forward(op, source)
+
+
+class BitcastOfBitcast(Pattern):
+    """view(view(x, a), t) -> x, where t is the dtype of x"""
+
+    ROOTS = ("aten.view.dtype", "prims.view_of_dtype.default")
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        inner = producer(op.operands[0], self.ROOTS)
+        if inner is not None and same_type(op.results[0], inner.operands[0]):
+            rewriter.forward(op, inner.operands[0], same_memory=True)
 
 
 class NoOpRepeat(Pattern):
@@ -252,5 +280,5 @@ def _dim(op: TorchOp) -> int | None:
 PATTERNS: tuple[Pattern, ...] = (
     IdentityPermute(), PermuteOfPermute(), ReshapeOfReshape(), ContiguousAsStrided(), ExpandOfExpand(), SqueezeOfUnsqueeze(),
     NoOpView(), NoOpConversion(), WholeSlice(), IdleDropout(), RealConjugate(), NoOpCopy(), WholeCopy(),
-    NoOpRepeat(), CatOfOne(),
+    WholeSliceScatter(), BitcastOfBitcast(), NoOpRepeat(), CatOfOne(),
 )  # fmt: skip

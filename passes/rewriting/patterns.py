@@ -87,32 +87,34 @@ class PatternRewriter:
                 pattern.rewrite(op, self)
                 count(type(pattern).__name__, self._rewrites - before)
 
-    def forward(self, op: Operation, value: SSAValue, *, same_memory: bool = False) -> None:
-        """Replace the single result of ``op`` by ``value``, which is equal to it.
+    def forward(self, op: Operation, *values: SSAValue, same_memory: bool = False) -> None:
+        """Replace the results of ``op`` by ``values``, which are equal to them.
 
-        ``same_memory``: the result is ``value`` or a view of it, not a copy.
+        ``same_memory``: the results are ``values`` or views of them, not copies.
         """
-        [result] = op.results
-        if value.type != result.type or (not same_memory and is_complex(value.type)):
-            return  # a complex tensor may be lazily conjugated, which a copy resolves
-        if not self.memory.can_replace(result, value, same_memory=same_memory):
-            return
-        self._substitute(op, value)
+        for result, value in zip(op.results, values, strict=True):
+            if value.type != result.type or (not same_memory and is_complex(value.type)):
+                return  # a complex tensor may be lazily conjugated, which a copy resolves
+            if not self.memory.can_replace(result, value, same_memory=same_memory):
+                return
+        self._substitute(op, values)
 
-    def replace(self, op: Operation, new: Operation) -> None:
-        """Replace ``op`` by ``new``, which computes the same and shares memory with the same values.
+    def replace(self, op: Operation, *new: Operation) -> None:
+        """Replace ``op`` by ``new``, the last of which computes the same and shares memory with the same values.
 
         The operands of ``new`` must not be written, because they may be computed earlier than those of ``op``.
         """
-        [result], [value] = op.results, new.results
-        if value.type != result.type or any(self.memory.is_written(operand) for operand in new.operands):
-            new.drop_all_references()
+        [result], [value] = op.results, new[-1].results
+        if value.type != result.type or any(self.memory.is_written(operand) for each in new for operand in each.operands):
+            for each in reversed(new):
+                each.erase()
             return
         value._name = result._name
-        Rewriter.insert_op(new, InsertPoint.before(op))
-        self.memory.add(new)
-        self._push([new])
-        self._substitute(op, value)
+        for each in new:
+            Rewriter.insert_op(each, InsertPoint.before(op))
+            self.memory.add(each)
+        self._push(new)
+        self._substitute(op, [value])
 
     def replace_match(self, ops: Sequence[Operation], outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
         """Replace ``outputs``, results of ``ops``, by ``values``, and erase ``ops`` whatever their effects.
@@ -135,11 +137,11 @@ class PatternRewriter:
         self._push([op])
         self._note()
 
-    def _substitute(self, op: Operation, value: SSAValue) -> None:
-        [result] = op.results
-        self._push(use.operation for use in result.uses)
-        _let_use(result, value)
-        self.memory.replaced(result, value)
+    def _substitute(self, op: Operation, values: Sequence[SSAValue]) -> None:
+        for result, value in zip(op.results, values, strict=True):
+            self._push(use.operation for use in result.uses)
+            _let_use(result, value)
+            self.memory.replaced(result, value)
         self._note()
         self.erase_unused(op)
 

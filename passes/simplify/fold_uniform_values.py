@@ -1,0 +1,234 @@
+"""Fold tensors whose elements all are one number, and arithmetic with those that are neutral.
+
+Assumes  verified IR.
+Ensures  calls that compute a contiguous tensor of one known number are ``full``; ``x * 1``, ``x / 1``, ``x + 0`` and
+         ``x - 0`` with tensors of ones and zeros are x, or x converted where only the dtype differs. Idempotent.
+Leaves   sums in which the sign of a zero could change, products with zero (x may be NaN), sums with ``alpha``,
+         broadcasts of x, complex and written tensors, symbolic sizes that no operand states, copies that a caller can
+         tell from x.
+Cost     one walk. PyTorch is loaded only where a number must be computed.
+
+Before:
+    func.func @main(%x: tensor<2x3xf16>) {
+      %o = torch.aten.ones.default([2, 3]) : () -> tensor<2x3xf32>
+      %a = torch.aten.mul.Tensor(%o, 2) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %b = torch.aten.sub.Tensor(%a, %o) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+      %y = torch.aten.mul.Tensor(%x, %b) : (tensor<2x3xf16>, tensor<2x3xf32>) -> tensor<2x3xf32>
+      %z = torch.aten.pow.Tensor_Tensor(%y, %a) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+      fx.output(%z) : (tensor<2x3xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<2x3xf16>) {
+      %a = torch.aten.full.default([2, 3], 2.0, dtype = torch.float32) : () -> tensor<2x3xf32>
+      %y = torch.prims.convert_element_type.default(%x, torch.float32) : (tensor<2x3xf16>) -> tensor<2x3xf32>
+      %z = torch.aten.pow.Tensor_Tensor(%y, %a) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+      fx.output(%z) : (tensor<2x3xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from fxc.dialects.attributes.types import VALUE, device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.values import Tree, device_attr, dtype_attr, int_attr, isa
+from fxc.dialects.base.effects import aliases
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
+from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.matching import dtype, is_floating, is_integral, number
+from fxc.passes.analysis.memory import is_isolated, scopes
+from fxc.passes.analysis.statistics import count
+from fxc.passes.operators.record import Role
+from fxc.passes.operators.rules import Constant, Conversion, View
+from fxc.passes.operators.table import operator_of
+from fxc.passes.rewriting.patterns import Pattern, PatternRewriter, dispatch_table
+
+_CONVERT, _FULL = "prims.convert_element_type.default", "aten.full.default"
+
+
+@dataclass(frozen=True)
+class FoldUniformValuesPass(ModulePass):
+    name = "fold-uniform-values"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        for scope in scopes(op):
+            numbers = dict[SSAValue, Attribute]()
+            rewriter = PatternRewriter(scope, dispatch_table([NeutralTensor(numbers)]))
+            uniform = _Uniform(ctx, rewriter, numbers)
+            uniform.visit(scope)
+            uniform.fold()
+            if numbers:
+                rewriter.run()
+
+
+class NeutralTensor(Pattern):
+    """x * ones -> x, x / ones -> x, x - zeros -> x, x + -zeros -> x; zeros of any sign where x is an integer"""
+
+    ROOTS = ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor")
+
+    def __init__(self, numbers: Mapping[SSAValue, Attribute]) -> None:
+        self.numbers = numbers
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        alpha = op.argument("alpha")
+        if len(op.operands) != 2 or (alpha is not None and number(alpha) != 1):
+            return
+        commutes = op.operator in ("aten.add.Tensor", "aten.mul.Tensor")
+        for value, other in list(zip(op.operands, reversed(op.operands), strict=True))[: 1 + commutes]:
+            known = number(self.numbers.get(other))
+            if known is not None and _is_neutral(known, op, value.type):
+                _forward_or_convert(op, value, rewriter)
+                return
+
+
+def _is_neutral(known: float, op: TorchOp, type: Attribute) -> bool:
+    """Whether ``op`` of a number of ``type`` and ``known`` is that number, for each number."""
+    if not is_integral(type) and not is_floating(type):
+        return False
+    if op.operator in ("aten.mul.Tensor", "aten.div.Tensor"):
+        return known == 1
+    is_negative = math.copysign(1.0, known) < 0
+    return known == 0 and (is_integral(type) or is_negative == (op.operator == "aten.add.Tensor"))
+
+
+def _forward_or_convert(op: TorchOp, value: SSAValue, rewriter: PatternRewriter) -> None:
+    """Replace ``op`` by ``value``, or by its conversion if only the dtype of the result differs."""
+    old, new = value.type, op.results[0].type
+    if not is_tensor(old) or not is_tensor(new) or "" in sizes(old):
+        return
+    if old == new:
+        rewriter.forward(op, value)
+    elif strides(old) is None and old == tensor_type(dtype_name(old.element_type), sizes(new), strides(new), device(new)):
+        args: list[Tree] = [value, dtype_attr(dtype_name(new.element_type))]
+        rewriter.replace(op, torch_op(_CONVERT).build_call(args, {}, [new], location=op.location))
+
+
+class _Uniform:
+    """The tensors of a scope whose elements are equal."""
+
+    def __init__(self, context: FxcContext, rewriter: PatternRewriter, numbers: dict[SSAValue, Attribute]) -> None:
+        self.context, self.rewriter, self.numbers = context, rewriter, numbers
+        self.elements = dict[SSAValue, TensorLiteralAttr]()
+        """Value -> the bytes of an element; ``numbers`` holds the element as a number."""
+        self.shapes = dict[SSAValue, Tree]()
+        """Value -> its sizes, as an argument of ``full``."""
+
+    def visit(self, op: Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    if inner.regions and not is_isolated(inner):
+                        self.visit(inner)
+                    elif isinstance(inner, (TorchOp, ConstantOp)) and all(_may_hold(type) for type in inner.result_types):
+                        self.learn(inner)
+
+    def learn(self, op: TorchOp | ConstantOp) -> None:
+        """Record the results of ``op`` if their elements are known to be equal."""
+        element = _of_constant(op) if isinstance(op, ConstantOp) else self.element(op)
+        if element is None or any(map(self.rewriter.memory.is_written, op.results)):
+            return
+        for result in op.results:
+            item = self.computed("aten.item.default", {"self": result}, VALUE, {result: element})
+            if number(item) is None:
+                continue
+            self.elements[result], self.numbers[result] = element, item  # type: ignore[assignment]
+            if result not in self.shapes and (shape := self.shape_like(op, result)) is not None:
+                self.shapes[result] = shape
+
+    def element(self, op: TorchOp) -> TensorLiteralAttr | None:
+        record, type = operator_of(op), op.results[0].type
+        assert is_tensor(type)
+        name, known = dtype_attr(dtype_name(type.element_type)), self.elements
+        if isinstance(record.formula, Constant):
+            bound = op.bound()
+            fill = bound.get("fill_value", bound.get("s", int_attr(int(record.formula.number))))
+            if isinstance(size := bound.get("size"), list):
+                self.shapes[op.results[0]] = size
+            shape = [int_attr(1)] * min(len(sizes(type)), 1)
+            return None if number(fill) is None else self.made(_FULL, {"size": shape, "fill_value": fill, "dtype": name}, type)
+        tensors = list(op.operands)
+        if not tensors or any(value not in known for value in tensors):
+            return None
+        if isinstance(record.formula, View) or record.role is Role.SPLIT:
+            return known[tensors[0]] if all(dtype(result.type) == dtype(tensors[0].type) for result in op.results) else None
+        if isinstance(record.formula, Conversion):
+            return self.made(_CONVERT, {"a": tensors[0], "dtype": name}, type)
+        return self.made(op.operator, op.bound(), type) if "p" in op.FLAGS and "r" not in op.FLAGS else None
+
+    def made(self, operator: str, bound: Mapping[str, Tree], type: Attribute) -> TensorLiteralAttr | None:
+        """The element of a result of ``type``."""
+        found = self.computed(operator, bound, _one(type), self.elements)
+        return found if isinstance(found, TensorLiteralAttr) else None
+
+    def computed(
+        self, operator: str, bound: Mapping[str, Tree], type: Attribute, elements: Mapping[SSAValue, Attribute]
+    ) -> Attribute | None:
+        """What PyTorch computes from tensors with one element. 0-d tensors remain 0-d, because they promote differently."""
+        kind = torch_op(operator)
+        stands = {value: Block(arg_types=[_one(value.type)]).args[0] for value in bound.values() if isa(value, SSAValue)}
+        args, kwargs = kind.divide({name: stands[tree] if isa(tree, SSAValue) else tree for name, tree in bound.items()})
+        call = kind.build_call(args, kwargs, [type])
+        known = {stand: elements[value] for value, stand in stands.items()}
+        found = self.context.semantics.evaluate(call, [known[operand] for operand in call.operands], 1)
+        call.erase()
+        return found[0] if found else None
+
+    def shape_like(self, op: Operation, result: SSAValue) -> Tree | None:
+        """The sizes of ``result``: static, or those of an operand with equal ones."""
+        assert is_tensor(result.type)
+        shape = sizes(result.type)
+        if all(isinstance(size, int) for size in shape):
+            return [int_attr(size) for size in shape if isinstance(size, int)]
+        known = (self.shapes[value] for value in op.operands if value in self.shapes and sizes(value.type) == shape)  # type: ignore[arg-type]
+        return next(known, None) if "" not in shape else None
+
+    def fold(self) -> None:
+        """Replace the values by ``full``, the last first, so that what they were computed from is unused."""
+        for value, found in reversed(list(self.numbers.items())):
+            op, type = value.owner, value.type
+            if not isinstance(op, TorchOp) or not is_tensor(type) or not self.may_fold(op, value):
+                continue
+            kwargs: dict[str, Tree] = {"dtype": dtype_attr(dtype_name(type.element_type))}
+            if device(type) != "cpu":
+                kwargs["device"] = device_attr(device(type))
+            full = torch_op(_FULL).build_call([self.shapes[value], found], kwargs, [type], location=op.location)
+            self.numbers[full.results[0]] = found
+            self.rewriter.replace(op, full)
+            count("uniform values folded")
+
+    def may_fold(self, op: TorchOp, value: SSAValue) -> bool:
+        """Whether ``op`` may be ``full``: not if a caller could tell the result from the view that it is."""
+        is_made = isinstance(operator_of(op).formula, Constant)
+        if is_made or op.parent is None or len(op.results) != 1 or value.first_use is None or value not in self.shapes:
+            return False
+        is_dense, is_view = is_tensor(value.type) and strides(value.type) is None, any(True for _ in aliases(op))
+        return is_dense and not (is_view and self.rewriter.memory.reaches_output(value))
+
+
+def _may_hold(type: Attribute) -> bool:
+    return is_tensor(type) and layout(type) == "strided" and (is_integral(type) or is_floating(type))
+
+
+def _one(type: Attribute) -> Attribute:
+    """The type of a tensor on the CPU with one element, with no dimension or one."""
+    return tensor_type(dtype_name(type.element_type), (1,) * min(len(sizes(type)), 1)) if is_tensor(type) else type
+
+
+def _of_constant(op: ConstantOp) -> TensorLiteralAttr | None:
+    if not isinstance(op.value, TensorLiteralAttr) or not is_tensor(op.result.type):
+        return None
+    total, elements = len(op.value.hex.data), math.prod(op.result.type.get_shape())
+    if not elements or total % elements:
+        return None
+    first = op.value.hex.data[: total // elements]
+    return TensorLiteralAttr(StringAttr(first)) if first * elements == op.value.hex.data else None
