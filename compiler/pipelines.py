@@ -199,6 +199,7 @@ call."""
 
 FREEZE = NamedPipeline((
     PassSpec("fold-batch-norm"),
+    PassSpec("fold-affine"),
     PassSpec("join-products"),
     PassSpec("pack-weights"),
     PassSpec("propagate-layouts"),

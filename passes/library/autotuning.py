@@ -46,9 +46,9 @@ class Choices:
         found = [(ops, best) for ops in calls if (best := self._best_of(ops, strategies)) is not None]
         if sum(best.time for _, best in found) >= self._gain * sum(best.before for _, best in found):
             return 0
-        return sum(self._put(ops, [best.strategy, *strategies]) for ops, best in found)
+        return sum(self.put(ops, [best.strategy, *strategies]) for ops, best in found)
 
-    def _put(self, ops: Sequence[TorchOp], strategies: Sequence[Strategy]) -> bool:
+    def put(self, ops: Sequence[TorchOp], strategies: Sequence[Strategy]) -> bool:
         """Replace ``ops`` by the first of ``strategies`` that applies: a sum may have been fused into another call before."""
         for strategy in strategies:
             if (packed := strategy(self._ctx, ops[0])) is not None:

@@ -25,11 +25,11 @@ After:
     ) {
       %0 = torch.aten.add.Scalar(%v, 1.0e-05) : (tensor<3xf64>) -> tensor<3xf64>
       %1 = torch.aten.rsqrt.default(%0) : (tensor<3xf64>) -> tensor<3xf64>
-      %2 = torch.aten.view.default(%1, [3, 1, 1]) : (tensor<3xf64>) -> tensor<3x1x1xf64>
-      %3 = torch.aten.mul.Tensor(%w, %2) : (tensor<3x2x1xf64>, tensor<3x1x1xf64>) -> tensor<3x2x1xf64>
-      %4 = torch.aten.neg.default(%m) : (tensor<3xf64>) -> tensor<3xf64>
-      %5 = torch.aten.mul.Tensor(%4, %1) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
-      %y = torch.aten.conv1d.default(%x, %3, %5) : (tensor<1x2x4xf64>, tensor<3x2x1xf64>, tensor<3xf64>) -> tensor<1x3x4xf64>
+      %2 = torch.aten.neg.default(%m) : (tensor<3xf64>) -> tensor<3xf64>
+      %3 = torch.aten.view.default(%1, [3, 1, 1]) : (tensor<3xf64>) -> tensor<3x1x1xf64>
+      %4 = torch.aten.mul.Tensor(%w, %3) : (tensor<3x2x1xf64>, tensor<3x1x1xf64>) -> tensor<3x2x1xf64>
+      %5 = torch.aten.mul.Tensor(%2, %1) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %y = torch.aten.conv1d.default(%x, %4, %5) : (tensor<1x2x4xf64>, tensor<3x2x1xf64>, tensor<3xf64>) -> tensor<1x3x4xf64>
       fx.output(%y) : (tensor<1x3x4xf64>) -> ()
     }
 """
@@ -39,21 +39,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import Tree, bool_attr, int_attr, isa
+from fxc.dialects.attributes.values import bool_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import readable_entry, unchanging_ops
 from fxc.passes.analysis.statistics import count
+from fxc.passes.library.affine_folds import AffineFold, foldable_product, is_foldable
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
-from fxc.passes.rewriting.insertion import insert_call
-from fxc.passes.rewriting.matrix_products import only_user
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class FoldBatchNormPass(ModulePass):
         _, own = unchanging_ops(entry)
         for norm in list(entry.body.block.ops):
             if isinstance(norm, TorchOp) and (convolution := _convolution_before(norm, own)) is not None:
-                _fold(ctx, convolution, norm)
+                _fold(AffineFold(ctx, convolution, norm, own), norm)
                 count("batch norms folded")
 
 
@@ -81,48 +78,23 @@ def _convolution_before(norm: TorchOp, own: set[SSAValue]) -> TorchOp | None:
     if role_of(norm) is not Role.BATCH_NORM or any(result.uses for result in norm.results[1:]) or norm.is_packed:
         return None
     given = norm.bound()
-    source, training = given["input"], given.get("training", bool_attr(False))
-    convolution = source.owner if isinstance(source, SSAValue) else None
-    if not isinstance(convolution, TorchOp) or role_of(convolution) is not Role.CONVOLUTION or training != bool_attr(False):
+    convolution = foldable_product(given["input"], norm, own)
+    if convolution is None or role_of(convolution) is not Role.CONVOLUTION:
         return None
-    passed = convolution.bound()
-    if passed.get("transposed", bool_attr(False)) != bool_attr(False) or only_user(convolution.results[0]) is not norm:
+    if given.get("training", bool_attr(False)) != bool_attr(False):
         return None
-    needed = [passed["weight"], given["running_mean"], given["running_var"]]
-    optional = [value for value in (passed.get("bias"), given["weight"], given["bias"]) if isa(value, SSAValue)]
-    fits = all(isa(value, SSAValue) and value in own and _is_precise(value) for value in (*needed, *optional))
-    return convolution if fits and len({_element(value) for value in (*needed, *optional)}) == 1 else None
+    statistics = [given["running_mean"], given["running_var"]]
+    fits = all(isa(value, SSAValue) for value in statistics)
+    return convolution if fits and is_foldable([*statistics, given["weight"], given["bias"]], convolution, own) else None
 
 
-def _element(value: Tree) -> object:
-    return value.type.element_type if isa(value, SSAValue) and is_tensor(value.type) else None
-
-
-def _is_precise(value: Tree) -> bool:
-    return isinstance(_element(value), (Float32Type, Float64Type))
-
-
-def _fold(ctx: FxcContext, convolution: TorchOp, norm: TorchOp) -> None:
-    passed, given = convolution.bound(), norm.bound()
-
-    def insert(operator: str, *args: Tree) -> SSAValue:
-        return insert_call(ctx, operator, args, convolution)
-
-    weight, scale, shift, bias = passed["weight"], given["weight"], given["bias"], passed.get("bias")
-    assert isa(weight, SSAValue) and is_tensor(weight.type)
-    factor = insert("aten.rsqrt.default", insert("aten.add.Scalar", given["running_var"], given["eps"]))
-    if isinstance(scale, SSAValue):
-        factor = insert("aten.mul.Tensor", factor, scale)
-    sizes = [int_attr(size if i == 0 else 1) for i, size in enumerate(weight.type.get_shape())]
-    passed["weight"] = insert("aten.mul.Tensor", weight, insert("aten.view.default", factor, sizes))
-    mean = given["running_mean"]
-    centre = insert("aten.sub.Tensor", bias, mean) if isinstance(bias, SSAValue) else insert("aten.neg.default", mean)
-    passed["bias"] = insert("aten.mul.Tensor", centre, factor)
-    if isinstance(shift, SSAValue):
-        passed["bias"] = insert("aten.add.Tensor", passed["bias"], shift)
-    folded = convolution.rebuilt(passed)
-    folded.results[0]._name = norm.results[0]._name
-    Rewriter.insert_op(folded, InsertPoint.before(convolution))
-    norm.results[0].replace_all_uses_with(folded.results[0])
-    Rewriter.erase_op(norm)
-    Rewriter.erase_op(convolution)
+def _fold(fold: AffineFold, norm: TorchOp) -> None:
+    given = norm.bound()
+    factor = fold.insert("aten.rsqrt.default", fold.insert("aten.add.Scalar", given["running_var"], given["eps"]))
+    if isinstance(given["weight"], SSAValue):
+        factor = fold.insert("aten.mul.Tensor", factor, given["weight"])
+    fold.add(given["running_mean"], "aten.sub.Tensor")
+    fold.multiply(factor)
+    if isinstance(given["bias"], SSAValue):
+        fold.add(given["bias"])
+    fold.replace()

@@ -66,7 +66,7 @@ SPECS = {
 }
 """Passes whose result is to differ from run to run: by what is measured, and by what is drawn. Their own tests have them."""
 
-WITHOUT_GRADIENTS = {"convert-to-plan", "freeze-parameters", "fold-batch-norm"}
+WITHOUT_GRADIENTS = {"convert-to-plan", "freeze-parameters", "fold-batch-norm", "fold-affine"}
 """Passes for programs that autograd does not look into."""
 
 

@@ -15,7 +15,7 @@ from fxc.program.program import Program
 from tests.models.zoo import ZOO, load
 
 PACKED = "pack-weights{gain=1.0e30},propagate-layouts,freeze-parameters,dce"
-FROZEN = f"lower-to-torch,canonicalize,fold-batch-norm,join-products{{gain=1.0e30}},{PACKED}"
+FROZEN = f"lower-to-torch,canonicalize,fold-batch-norm,fold-affine,join-products{{gain=1.0e30}},{PACKED}"
 
 
 def frozen(name: str, rest: str = "") -> tuple[Program, torch.nn.Module, tuple[object, ...]]:

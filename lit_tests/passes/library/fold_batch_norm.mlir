@@ -6,15 +6,15 @@
 // CHECK-NEXT:    [[A:%[0-9a-z]+]] = torch.aten.add.Scalar(%v, 1.0e-05)
 // CHECK-NEXT:    [[R:%[0-9a-z]+]] = torch.aten.rsqrt.default([[A]])
 // CHECK-NEXT:    [[S:%[0-9a-z]+]] = torch.aten.mul.Tensor([[R]], %g)
+// CHECK-NEXT:    [[D:%[0-9a-z]+]] = torch.aten.sub.Tensor(%b, %m)
 // CHECK-NEXT:    [[V:%[0-9a-z]+]] = torch.aten.view.default([[S]], [3, 1, 1, 1])
 // CHECK-NEXT:    [[W:%[0-9a-z]+]] = torch.aten.mul.Tensor(%w, [[V]])
-// CHECK-NEXT:    [[D:%[0-9a-z]+]] = torch.aten.sub.Tensor(%b, %m)
 // CHECK-NEXT:    [[E:%[0-9a-z]+]] = torch.aten.mul.Tensor([[D]], [[S]])
 // CHECK-NEXT:    [[B:%[0-9a-z]+]] = torch.aten.add.Tensor([[E]], %h)
 // CHECK-NEXT:    %y = torch.aten.conv2d.default(%x, [[W]], [[B]], [2, 2])
 // CHECK-NEXT:    fx.output(%y)
 // FROZEN-LABEL: func.func @main
-// FROZEN-NEXT:    func.call @frozen(%v, %g, %w, %b, %m, %h) {fx.once}
+// FROZEN-NEXT:    func.call @frozen(%v, %g, %b, %m, %w, %h) {fx.once}
 // FROZEN-NEXT:    torch.aten.conv2d.default
 // FROZEN-NEXT:    fx.output
 func.func @main(
