@@ -59,7 +59,7 @@ class DecomposeOpsPass(ModulePass):
 
     The decompositions are those of PyTorch: ``mm``, and ``add`` for a bias; statistics and pointwise operators for
     ``layer_norm``, ``batch_norm`` and ``group_norm``, for which the CPU has fast kernels. An ``addmm`` in half precision rounds
-    once where ``mm`` and ``add`` round twice.
+    once where ``mm`` and ``add`` round twice. A ``bmm`` of one matrix becomes ``mm`` except on the CPU.
 
     With ``reductions = true`` these are decomposed as well: the norms on every device, their derivatives, ``rms_norm``,
     softmax, losses, and other operators that consist of reductions and pointwise work; operators on lists of tensors

@@ -141,6 +141,29 @@ def _have_one_stride(sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
     return all(outer == size * step for (_, outer), (size, step) in pairwise(pairs))
 
 
+def split_lone_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """bmm(x, y) -> unsqueeze(mm(x[0], y[0]), 0), if there is one matrix and the device is not a CPU
+
+    Libraries select kernels for one matrix by its size. On a CPU both calls take the same time, and the views take some more.
+    """
+    shapes = [static_sizes(value.type) for value in op.operands]
+    if not all(shape[:1] == (1,) for shape in shapes) or _is_on_cpu(op.results[0]):
+        return []
+    [result] = op.results
+    left, right = (insert_call(ctx, "aten.squeeze.dim", [value, int_attr(0)], op) for value in op.operands)
+    product = torch_op("aten.mm.default").build_call(
+        [left, right], {}, [dense_like(result.type, static_sizes(result.type)[1:])]
+    )
+    whole = torch_op("aten.unsqueeze.default").build_call([product.results[0], int_attr(0)], {}, [result.type])
+    product.location = whole.location = op.location
+    put_in_place(op, [product, whole], [(result, whole.results[0])])
+    return [product]
+
+
+def _is_on_cpu(value: SSAValue) -> bool:
+    return is_tensor(value.type) and device(value.type) == "cpu"
+
+
 def _split_matmul(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     return split_stacked_product(ctx, op) or split_row_product(ctx, op)
 
@@ -162,7 +185,12 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
             factors=Factors("input", "weight", "bias", is_turned=True),
             parts=Parts(When.ALWAYS),
         ),
-        **each("bmm.default", role=Role.CONTRACTION, factors=Factors("self", "mat2", is_stacked=True)),
+        **each(
+            "bmm.default",
+            role=Role.CONTRACTION,
+            factors=Factors("self", "mat2", is_stacked=True),
+            parts=Parts(When.ALWAYS, split_lone_product),
+        ),
         **each(
             "matmul.default",
             role=Role.CONTRACTION,

@@ -588,3 +588,20 @@ func.func @nothing(%x: tensor<0x?xf32>, %y: tensor<4x5xf32>) {
   %b = torch.aten.softmax.int(%y, 1) : (tensor<4x5xf32>) -> tensor<4x5xf32>
   fx.output((%a, %b)) : (tensor<0x?xf32>, tensor<4x5xf32>) -> ()
 }
+
+// -----
+
+/// One matrix in a batch, on a GPU; not on a CPU, of two, or of a symbolic number.
+// CHECK-LABEL: func.func @lone_products
+// CHECK-NEXT:    [[L:%[0-9a-z]+]] = torch.aten.squeeze.dim(%x, 0)
+// CHECK-NEXT:    [[R:%[0-9a-z]+]] = torch.aten.squeeze.dim(%y, 0)
+// CHECK-NEXT:    [[P:%[0-9a-z]+]] = torch.aten.mm.default([[L]], [[R]])
+// CHECK-NEXT:    %a = torch.aten.unsqueeze.default([[P]], 0)
+// CHECK-COUNT-3: torch.aten.bmm.default
+func.func @lone_products(%x: tensor<1x2x3xf32, #torch.meta<device = "cuda:0">>, %y: tensor<1x3x4xf32, #torch.meta<device = "cuda:0">>, %u: tensor<1x2x3xf32>, %v: tensor<1x3x4xf32>, %s: tensor<2x2x3xf32, #torch.meta<device = "cuda:0">>, %t: tensor<2x3x4xf32, #torch.meta<device = "cuda:0">>, %m: tensor<?x2x3xf32, #torch.meta<sizes = ["s0", 2, 3], device = "cuda:0">>, %n: tensor<?x3x4xf32, #torch.meta<sizes = ["s0", 3, 4], device = "cuda:0">>) {
+  %a = torch.aten.bmm.default(%x, %y) : (tensor<1x2x3xf32, #torch.meta<device = "cuda:0">>, tensor<1x3x4xf32, #torch.meta<device = "cuda:0">>) -> tensor<1x2x4xf32, #torch.meta<device = "cuda:0">>
+  %b = torch.aten.bmm.default(%u, %v) : (tensor<1x2x3xf32>, tensor<1x3x4xf32>) -> tensor<1x2x4xf32>
+  %c = torch.aten.bmm.default(%s, %t) : (tensor<2x2x3xf32, #torch.meta<device = "cuda:0">>, tensor<2x3x4xf32, #torch.meta<device = "cuda:0">>) -> tensor<2x2x4xf32, #torch.meta<device = "cuda:0">>
+  %d = torch.aten.bmm.default(%m, %n) : (tensor<?x2x3xf32, #torch.meta<sizes = ["s0", 2, 3], device = "cuda:0">>, tensor<?x3x4xf32, #torch.meta<sizes = ["s0", 3, 4], device = "cuda:0">>) -> tensor<?x2x4xf32, #torch.meta<sizes = ["s0", 2, 4], device = "cuda:0">>
+  fx.output((%a, %b, %c, %d)) : (tensor<1x2x4xf32, #torch.meta<device = "cuda:0">>, tensor<1x2x4xf32>, tensor<2x2x4xf32, #torch.meta<device = "cuda:0">>, tensor<?x2x4xf32, #torch.meta<sizes = ["s0", 2, 4], device = "cuda:0">>) -> ()
+}
