@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import contiguous_strides, is_tensor, sizes, strides
-from fxc.dialects.attributes.values import Tree, int_attr, isa
+from fxc.dialects.attributes.values import KnownTree, Tree, int_attr, isa
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import integer, producer, rank, same_type
@@ -43,8 +43,8 @@ class SplitOfCat(Pattern):
         joint = producer(whole, (_STACK,) if op.operator == _UNBIND else (_CAT,))
         if joint is None or op.is_packed or (axis := _axis(op, whole)) is None or axis != _axis(joint, whole):
             return
-        parts = joint.argument("tensors")
-        if not isinstance(parts, list) or len(parts) != len(op.results) or rewriter.memory.reaches_output(whole):
+        parts = _joined(joint)
+        if len(parts) != len(op.results) or rewriter.memory.reaches_output(whole):
             return
         if all(same_type(result, part) for result, part in zip(op.results, parts, strict=True)):
             rewriter.forward(op, *parts)
@@ -56,8 +56,7 @@ class CatOfSplit(Pattern):
     ROOTS = (_CAT, _STACK)
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        parts = op.argument("tensors")
-        if not isinstance(parts, list) or not parts:
+        if not (parts := _joined(op)):
             return
         split = producer(parts[0], (_UNBIND,) if op.operator == _STACK else SPLITS)
         if split is None or split.is_packed or [*split.results] != parts or not same_type(op.results[0], split.operands[0]):
@@ -72,8 +71,8 @@ class CatOfNeighbours(Pattern):
     ROOTS = (_CAT,)
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        parts, axis = op.argument("tensors"), _axis(op, op.results[0])
-        if not isinstance(parts, list) or axis is None or len(static_sizes(op.results[0].type)) not in (1, 2, 3):
+        parts, axis = _joined(op), _axis(op, op.results[0])
+        if axis is None or len(static_sizes(op.results[0].type)) not in (1, 2, 3):
             return  # the layout of images may depend on that of their parts
         found, slices = list[SSAValue](), list[TorchOp]()
         for _, run in groupby(zip(parts, _places(parts), strict=True), key=lambda pair: pair[1]):
@@ -114,6 +113,12 @@ class SplitOfSplit(Pattern):
         rewriter.replace_match([outer, op], outputs, merged.results)
 
 
+def _joined(op: TorchOp) -> list[SSAValue]:
+    """The tensors that ``op`` concatenates; none where they are one value."""
+    parts: KnownTree | None = op.argument("tensors")
+    return [part for part in parts if isa(part, SSAValue)] if isinstance(parts, list) else []
+
+
 def _axis(op: TorchOp, whole: SSAValue) -> int | None:
     """The dimension of ``whole`` along which ``op`` splits or joins."""
     dim, count = op.argument("dim"), rank(whole)
@@ -126,13 +131,13 @@ def _width(value: SSAValue, axis: int) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _places(parts: Sequence[Tree]) -> list[tuple[object, int]]:
+def _places(parts: Sequence[SSAValue]) -> list[tuple[object, int]]:
     """A key for each part that is equal for pieces which follow each other in one split."""
     found = list[tuple[object, int]]()
     for number, part in enumerate(parts):
         split = producer(part, SPLITS)
-        is_piece = split is not None and not split.is_packed and isa(part, SSAValue)
-        found.append((split, split.results.index(part) - number) if is_piece else (part, number))  # type: ignore[union-attr]
+        is_piece = split is not None and not split.is_packed
+        found.append((split, [*split.results].index(part) - number) if is_piece else (part, number))
     return found
 
 

@@ -129,7 +129,7 @@ class _Uniform:
                 for inner in block.ops:
                     if inner.regions and not is_isolated(inner):
                         self.visit(inner)
-                    elif isinstance(inner, (TorchOp, ConstantOp)) and all(_may_hold(type) for type in inner.result_types):
+                    elif isinstance(inner, (TorchOp, ConstantOp)) and inner.results and all(map(_may_hold, inner.result_types)):
                         self.learn(inner)
 
     def learn(self, op: TorchOp | ConstantOp) -> None:
@@ -178,7 +178,7 @@ class _Uniform:
         stands = {value: Block(arg_types=[_one(value.type)]).args[0] for value in bound.values() if isa(value, SSAValue)}
         args, kwargs = kind.divide({name: stands[tree] if isa(tree, SSAValue) else tree for name, tree in bound.items()})
         call = kind.build_call(args, kwargs, [type])
-        known = {stand: elements[value] for value, stand in stands.items()}
+        known: dict[SSAValue, Attribute] = {stand: elements[value] for value, stand in stands.items()}
         found = self.context.semantics.evaluate(call, [known[operand] for operand in call.operands], 1)
         call.erase()
         return found[0] if found else None
