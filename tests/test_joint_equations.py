@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,10 +13,12 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxc
-from fxc.dialects.text.syntax import parse_module
+from fxc.dialects.text.syntax import parse_module, print_module
+from fxc.interpret.torch_level import ReferenceInterpreter
+from fxc.passes import load
 from fxc.program.program import new_context
 from fxc.testing import run_pass
-from tests.test_simplify import assert_equivalent
+from tests.test_simplify import assert_equivalent, functions, tensor_of
 
 JOINT = "lower-to-torch,canonicalize,fold-uniform-values,canonicalize,cse,dce"
 SPECIAL = [0.0, -0.0, 1.0, -2.5, math.nan, math.inf, -math.inf, 0.5, 3.0, 1e-30, 65504.0, -7.0]
@@ -175,3 +178,47 @@ def test_sums_at_distinct_positions(dtype: str) -> None:
     on_cpu = [text.replace(', #torch.meta<device = "cuda:0">', "").replace("cuda:0", "cpu") for text in (before, after)]
     for seed in range(3):
         assert_equivalent(*(parse_module(new_context(), text) for text in on_cpu), "main", seed)
+
+
+PRODUCTS = {
+    "mm": ("%x, %y", "3x6", "6x5", "3x5"),
+    "bmm": ("%x, %y", "2x3x6", "2x6x5", "2x3x5"),
+    "addmm": ("%b, %x, %y, alpha = 2, beta = 3", "3x6", "6x5", "3x5"),
+}
+
+
+def product(name: str, dtype: str, bias: str) -> str:
+    arguments, *sizes = PRODUCTS[name]
+    x, y, z, b = (f'tensor<{shape}x{dtype}, #torch.meta<device = "cuda:0">>' for shape in (*sizes, bias))
+    operands = [b, x, y] if name == "addmm" else [x, y]
+    return f"""builtin.module attributes {{fxc.target = #target.gpu}} {{ func.func @main(%x: {x}, %y: {y}, %b: {b}) {{
+      %z = torch.aten.{name}.default({arguments}) : ({", ".join(operands)}) -> {z}
+      fx.output(%z) : ({z}) -> () }} }}"""
+
+
+@pytest.mark.parametrize("bias", ["5", "1", "3x5", "3x1", "1x5"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_padded_products(name: str, dtype: str, bias: str) -> None:
+    """The rewrite is for GPUs; its two sides are compared on the CPU."""
+    before = product(name, dtype, bias)
+    after = run_pass(before, "pad-matmul{choose=all}")
+    assert "constant_pad_nd" in after
+    results = list[torch.Tensor]()
+    for text in (before, after):
+        module = parse_module(new_context(), text.replace(', #torch.meta<device = "cuda:0">', ""))
+        main = functions(module)["main"]
+        torch.manual_seed(0)
+        inputs = [tensor_of(type, random.Random(0)).nan_to_num(1.0, 1.0, 1.0) for type in main.function_type.inputs.data]
+        results.append(ReferenceInterpreter(functions(module)).call(main, inputs)[0])
+    assert results[0].stride() == results[1].stride()
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize(("times", "is_padded"), [([1.1, 0.9], True), ([1.0, 0.95], False), (None, False)])
+def test_products_are_padded_where_that_measures_faster(times: list[float] | None, is_padded: bool) -> None:
+    context = new_context()
+    context.times = lambda modules: times
+    module = parse_module(context, product("mm", "f16", "5"))
+    load("pad-matmul")().apply(context, module)
+    assert ("constant_pad_nd" in print_module(module)) == is_padded

@@ -17,7 +17,7 @@ from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
 from fxc.program.program import new_context
 
-T = "tensor<4xf32>"
+T, WHOLE = "tensor<4xf32>", "tensor<8xf32>"
 PAIR = f"tuple<{T}, {T}>"
 PASSES = (
     "inline", "constant-propagation", "constant-pooling", "cse", "dce", "canonicalize", "fold-uniform-values",
@@ -33,10 +33,14 @@ class Body:
     ) -> None:
         self.choose, self.callees, self.depth = choose, callees, depth
         self.lines, self.ints, self.tensors = list[str](), list[str](), list(arguments)
+        self.wholes = list[str]()
         for _ in range(size):
             choose.choice(
-                [self.constant, self.full, self.add, self.write, self.view, self.size, self.number, self.branch, self.call]
-            )()
+                [
+                    self.constant, self.full, self.add, self.write, self.view, self.size, self.number, self.branch, self.call,
+                    self.whole, self.pieces, self.times,
+                ]
+            )()  # fmt: skip
 
     def tensor(self) -> str:
         return self.choose.choice(self.tensors)
@@ -50,7 +54,20 @@ class Body:
         self.emit(f"torch.constant([{self.choose.choice(['0.0', '-0.0', '3.0'])}, 1.0, 2.0, 0.5]) : {T}")
 
     def full(self) -> None:
-        self.emit(f"torch.aten.full.default([4], {self.choose.choice(['0.5', '1.0'])}) : () -> {T}")
+        self.emit(f"torch.aten.full.default([4], {self.choose.choice(['0.5', '1.0', '0.0', '-0.0'])}) : () -> {T}")
+
+    def times(self) -> None:
+        name = self.choose.choice(["mul", "add", "sub", "div"])
+        self.emit(f"torch.aten.{name}.Tensor({self.tensor()}, {self.tensor()}) : ({T}, {T}) -> {T}")
+
+    def whole(self) -> None:
+        self.emit(f"torch.aten.cat.default([{self.tensor()}, {self.tensor()}]) : ({T}, {T}) -> {WHOLE}", into=self.wholes)
+        if self.choose.random() < 0.2:
+            self.emit(f"torch.aten.mul_.Tensor({self.wholes[-1]}, 2) : ({WHOLE}) -> {WHOLE}", into=self.wholes)
+
+    def pieces(self) -> None:
+        if self.wholes:
+            self.emit(f"torch.aten.split.Tensor({self.choose.choice(self.wholes)}, 4) : ({WHOLE}) -> ({T}, {T})", results=2)
 
     def add(self, name: str = "add") -> None:
         number, type = (self.choose.choice(self.ints), ", !torch.int") if self.ints else ("2", "")

@@ -136,8 +136,10 @@ def _places(parts: Sequence[SSAValue]) -> list[tuple[object, int]]:
     found = list[tuple[object, int]]()
     for number, part in enumerate(parts):
         split = producer(part, SPLITS)
-        is_piece = split is not None and not split.is_packed
-        found.append((split, [*split.results].index(part) - number) if is_piece else (part, number))
+        if split is None or split.is_packed:
+            found.append((part, number))
+        else:
+            found.append((split, [*split.results].index(part) - number))  # type: ignore[arg-type]
     return found
 
 
