@@ -97,6 +97,8 @@ class SplitOfSplit(Pattern):
         outer = producer(piece, SPLITS)
         if outer is None or op.is_packed or outer.is_packed or only_user(piece) is not op or outer.parent is not op.parent:
             return
+        if op.attributes or outer.attributes:
+            return  # they may refer to results by index
         if (axis := _axis(op, piece)) is None or axis != _axis(outer, piece) or rewriter.memory.is_written(piece):
             return
         at = outer.results.index(piece)

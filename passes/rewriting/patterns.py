@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.values import map_tree
+from fxc.dialects.autodiff import SAVED
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.text.call import CallOp
 from fxc.passes.analysis.matching import is_complex
@@ -90,8 +91,10 @@ class PatternRewriter:
     def forward(self, op: Operation, *values: SSAValue, same_memory: bool = False) -> None:
         """Replace the results of ``op`` by ``values``, which are equal to them.
 
-        ``same_memory``: the results are ``values`` or views of them, not copies.
+        ``same_memory``: the results are ``values`` or views of them, not copies. An op with ``autodiff.saved`` remains.
         """
+        if SAVED in op.attributes:
+            return
         for result, value in zip(op.results, values, strict=True):
             if value.type != result.type or (not same_memory and is_complex(value.type)):
                 return  # a complex tensor may be lazily conjugated, which a copy resolves
@@ -102,7 +105,8 @@ class PatternRewriter:
     def replace(self, op: Operation, *new: Operation) -> None:
         """Replace ``op`` by ``new``, the last of which computes the same and shares memory with the same values.
 
-        The operands of ``new`` must not be written, because they may be computed earlier than those of ``op``.
+        They have the attributes of ``op``. The operands of ``new`` must not be written, because they may be computed earlier
+        than those of ``op``.
         """
         [result], [value] = op.results, new[-1].results
         if value.type != result.type or any(self.memory.is_written(operand) for each in new for operand in each.operands):
@@ -111,6 +115,8 @@ class PatternRewriter:
             return
         value._name = result._name
         for each in new:
+            marks = op.attributes if each is new[-1] or SAVED not in op.attributes else {}
+            each.attributes = {**marks, **each.attributes}
             Rewriter.insert_op(each, InsertPoint.before(op))
             self.memory.add(each)
         self._push(new)

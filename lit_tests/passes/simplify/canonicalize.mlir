@@ -46,3 +46,17 @@ func.func @draws(%p: tensor<4xi1>, %x: tensor<4xf32>) {
   %e = torch.aten.sin.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%e) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// A copy that the forward saves for the backward remains; what replaces an operation has its attributes.
+// CHECK-LABEL: func.func @marks
+// CHECK-NEXT:    %a = torch.aten.clone.default(%x) {autodiff.saved = array<i64: 0>}
+// CHECK-NEXT:    %c = torch.aten.permute.default(%a, [2, 0, 1]) {autodiff.recomputed}
+func.func @marks(%x: tensor<2x3x4xf32>) {
+  %a = torch.aten.clone.default(%x) {autodiff.saved = array<i64: 0>} : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %b = torch.aten.transpose.int(%a, 0, 1) : (tensor<2x3x4xf32>) -> tensor<3x2x4xf32, #torch.meta<strides = [4, 12, 1]>>
+  %c = torch.aten.permute.default(%b, [2, 1, 0]) {autodiff.recomputed} : (tensor<3x2x4xf32, #torch.meta<strides = [4, 12, 1]>>) -> tensor<4x2x3xf32, #torch.meta<strides = [1, 12, 4]>>
+  %d = torch.aten.relu.default(%c) : (tensor<4x2x3xf32, #torch.meta<strides = [1, 12, 4]>>) -> tensor<4x2x3xf32, #torch.meta<strides = [1, 12, 4]>>
+  fx.output(%d) : (tensor<4x2x3xf32, #torch.meta<strides = [1, 12, 4]>>) -> ()
+}

@@ -57,17 +57,25 @@ func.func @no_uniform() {
 
 // -----
 
-/// Symbolic sizes: those of an operand. No value of the sizes of %x is in the program, so %d remains.
+/// Symbolic sizes: those of an operand. No value of the sizes of %x is in the program, so %d remains, and so does %e, which is
+/// strided, but %f is computed from it.
 // CHECK-LABEL: func.func @symbolic
 // CHECK-NEXT:    %b = torch.aten.full.default([%n, 3], 2.0, dtype = torch.float32)
 // CHECK-NEXT:    %c = torch.aten.ones_like.default(%x)
 // CHECK-NEXT:    %d = torch.aten.mul.Tensor(%c, 2)
+// CHECK-NEXT:    %u = torch.aten.full.default
+// CHECK-NEXT:    %e = torch.aten.expand.default(%u, [2, %n])
+// CHECK-NEXT:    %f = torch.aten.full.default([2], 3.0, dtype = torch.float32)
 func.func @symbolic(%n: !torch.int<"s0">, %x: tensor<?xf32, #torch.meta<sizes = ["s1"]>>) {
   %a = torch.aten.ones.default([%n, 3]) : (!torch.int<"s0">) -> tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>
   %b = torch.aten.mul.Tensor(%a, 2) : (tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>) -> tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>
   %c = torch.aten.ones_like.default(%x) : (tensor<?xf32, #torch.meta<sizes = ["s1"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s1"]>>
   %d = torch.aten.mul.Tensor(%c, 2) : (tensor<?xf32, #torch.meta<sizes = ["s1"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s1"]>>
-  fx.output((%b, %d)) : (tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>, tensor<?xf32, #torch.meta<sizes = ["s1"]>>) -> ()
+  %u = torch.aten.full.default([1], 3.0) : () -> tensor<1xf32>
+  %e = torch.aten.expand.default(%u, [2, %n]) : (tensor<1xf32>, !torch.int<"s0">) -> tensor<2x?xf32, #torch.meta<sizes = [2, "s0"], strides = [0, 0]>>
+  %s = torch.aten.select.int(%e, 1, 0) : (tensor<2x?xf32, #torch.meta<sizes = [2, "s0"], strides = [0, 0]>>) -> tensor<2xf32, #torch.meta<strides = [0]>>
+  %f = torch.aten.abs.default(%s) : (tensor<2xf32, #torch.meta<strides = [0]>>) -> tensor<2xf32>
+  fx.output((%b, %d, %e, %f)) : (tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>, tensor<?xf32, #torch.meta<sizes = ["s1"]>>, tensor<2x?xf32, #torch.meta<sizes = [2, "s0"], strides = [0, 0]>>, tensor<2xf32>) -> ()
 }
 
 // -----
@@ -95,8 +103,8 @@ func.func @neutral(%x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %i: tensor<4x
 
 /// Only the dtype differs.
 // CHECK-LABEL: func.func @converted
-// CHECK:         %a = torch.prims.convert_element_type.default(%x, torch.float32)
-// CHECK-NEXT:    %b = torch.prims.convert_element_type.default(%i, torch.float32)
+// CHECK:         %a = torch.aten._to_copy.default(%x, dtype = torch.float32)
+// CHECK-NEXT:    %b = torch.aten._to_copy.default(%i, dtype = torch.float32)
 func.func @converted(%x: tensor<4xf16>, %i: tensor<4xi64>) {
   %o = torch.aten.ones.default([4]) : () -> tensor<4xf32>
   %a = torch.aten.mul.Tensor(%x, %o) : (tensor<4xf16>, tensor<4xf32>) -> tensor<4xf32>
