@@ -55,7 +55,7 @@ class PutAtDistinct(Pattern):
         tensor, indices, source = bound["self"], bound["indices"], bound["values"]
         if bound.get("accumulate") != bool_attr(True) or len(indices) != 1 or not isa(indices[0], SSAValue):
             return
-        if _is_distinct(indices[0], rewriter) and _is_update(op, tensor, source, 0, sizes(indices[0].type)):  # type: ignore[arg-type]
+        if _is_distinct(indices[0], rewriter) and _is_update(op, tensor, source, 0, sizes(indices[0].type)):
             gathered, added = _sum(op, tensor, 0, indices[0], source)
             bound |= {"values": added.results[0], "accumulate": bool_attr(False)}
             rewriter.replace(op, gathered, added, op.rebuilt(bound))
