@@ -25,9 +25,9 @@ func.func @uniform() {
 // CHECK-NEXT:    %d = torch.aten.full.default([3], -0.0, dtype = torch.float16)
 // CHECK-NEXT:    fx.output((%b, %d))
 func.func @special(%x: tensor<3xf16>) {
-  %z = torch.aten.full.default([6], 0.0) : () -> tensor<6xf32>
+  %z = torch.aten.full.default([6], nan) : () -> tensor<6xf32>
   %p, %q = torch.aten.split.Tensor(%z, 3) : (tensor<6xf32>) -> (tensor<3xf32>, tensor<3xf32>)
-  %b = torch.aten.div.Tensor(%p, %q) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %b = torch.aten.mul.Tensor(%p, %q) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   %o = torch.aten.zeros_like.default(%x) : (tensor<3xf16>) -> tensor<3xf16>
   %s = torch.aten.scalar_tensor.default(-1.0, dtype = torch.float64) : () -> tensor<f64>
   %d = torch.aten.mul.Tensor(%o, %s) : (tensor<3xf16>, tensor<f64>) -> tensor<3xf16>
@@ -36,9 +36,11 @@ func.func @special(%x: tensor<3xf16>) {
 
 // -----
 
-/// Random numbers, what is written, a view that is returned, strided and complex results, a call that raises.
+/// Random numbers, what is written, a view that is returned, strided and complex results, a call that raises, and a NaN of
+/// another sign than that of a number.
 // CHECK-LABEL: func.func @no_uniform
 // CHECK-NOT:     full.default([3]
+// CHECK:         %l = torch.aten.neg.default(%k)
 func.func @no_uniform() {
   %r = torch.aten.rand.default([3]) : () -> tensor<3xf32>
   %a = torch.aten.ones.default([3]) : () -> tensor<3xf32>
@@ -52,7 +54,9 @@ func.func @no_uniform() {
   %h = torch.aten.mul.Tensor(%g, 2) : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
   %i = torch.aten.zeros.default([3], dtype = torch.int64) : () -> tensor<3xi64>
   %j = torch.aten.remainder.Tensor(%i, %i) : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi64>
-  fx.output((%b, %c, %d, %f, %h, %j)) : (tensor<3xf32>, tensor<1x3xf32>, tensor<3xf32>, tensor<3xf32, #torch.meta<strides = [0]>>, tensor<3xcomplex<f32>>, tensor<3xi64>) -> ()
+  %k = torch.aten.full.default([3, 1], nan) : () -> tensor<3x1xf32>
+  %l = torch.aten.neg.default(%k) : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  fx.output((%b, %c, %d, %f, %h, %j, %l)) : (tensor<3xf32>, tensor<1x3xf32>, tensor<3xf32>, tensor<3xf32, #torch.meta<strides = [0]>>, tensor<3xcomplex<f32>>, tensor<3xi64>, tensor<3x1xf32>) -> ()
 }
 
 // -----

@@ -67,8 +67,7 @@ class UniformValues:
             fill = bound.get("fill_value", bound.get("s", int_attr(int(record.formula.number))))
             if isinstance(size := bound.get("size"), list):
                 self.shapes[op.results[0]] = size
-            shape = [int_attr(1)] * min(len(sizes(type)), 1)
-            return None if number(fill) is None else self.made(_FULL, {"size": shape, "fill_value": fill, "dtype": name}, type)
+            return None if number(fill) is None else self.filled(fill, type)
         tensors = [value for value in op.operands if is_tensor(value.type)]
         if not tensors or any(value not in known for value in tensors):
             return None
@@ -78,6 +77,12 @@ class UniformValues:
             return self.made(CONVERT, {"self": tensors[0], "dtype": name}, type)
         is_pointwise = "p" in op.FLAGS and "r" not in op.FLAGS and len(tensors) == len(op.operands)
         return self.made(op.operator, op.bound(), type) if is_pointwise else None
+
+    def filled(self, fill: Tree, type: Attribute) -> TensorLiteralAttr | None:
+        """The element of a tensor of ``type`` that ``full`` makes from the number ``fill``."""
+        assert is_tensor(type)
+        shape = [int_attr(1)] * min(len(sizes(type)), 1)
+        return self.made(_FULL, {"size": shape, "fill_value": fill, "dtype": dtype_attr(dtype_name(type.element_type))}, type)
 
     def made(self, operator: str, bound: Mapping[str, Tree], type: Attribute) -> TensorLiteralAttr | None:
         """The element of a result of ``type``."""
@@ -112,6 +117,8 @@ class UniformValues:
             op, type = value.owner, value.type
             if not isinstance(op, TorchOp) or not is_tensor(type) or not self.may_fold(op, value):
                 continue
+            if self.filled(found, type) != self.elements[value]:
+                continue  # a NaN with another sign
             kwargs: dict[str, Tree] = {"dtype": dtype_attr(dtype_name(type.element_type))}
             if device(type) != "cpu":
                 kwargs["device"] = device_attr(device(type))
