@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fxc.api import capture, compile, import_fx, run_passes, to_fx
     from fxc.execution_plan import ExecutionPlan
     from fxc.options import Options
+    from fxc.patterns.register import register_pattern, trace_pattern
     from fxc.patterns.replace import replace_pattern
     from fxc.program.interpreter import Interpreter
     from fxc.program.program import Program
@@ -31,10 +32,12 @@ _HOMES = {
     "capture": "fxc.api",
     "compile": "fxc.api",
     "import_fx": "fxc.api",
+    "register_pattern": "fxc.patterns.register",
     "release_memory": "fxc.runtime.memory_cache",
     "replace_pattern": "fxc.patterns.replace",
     "run_passes": "fxc.api",
     "to_fx": "fxc.api",
+    "trace_pattern": "fxc.patterns.register",
 }
 
 __all__ = [
@@ -47,10 +50,12 @@ __all__ = [
     "compile",
     "errors",
     "import_fx",
+    "register_pattern",
     "release_memory",
     "replace_pattern",
     "run_passes",
     "to_fx",
+    "trace_pattern",
 ]
 
 

@@ -224,10 +224,11 @@ def lays_out_memory(pipeline: Sequence[Step]) -> bool:
 
 
 _KERNELS = "outline-repeated{shortest=8 least=4},optimize{reductions=true},lower-kernels"
+_PATTERNS = "canonicalize,apply-patterns"
 _LAYOUTS = "choose-convolutions,propagate-layouts"
 
 INFERENCE = Flow(
-    "lower-to-torch,canonicalize",
+    "lower-to-torch,canonicalize,apply-patterns",
     "optimize",
     f"{_LAYOUTS},{_KERNELS}",
     frozen="freeze",
@@ -245,7 +246,7 @@ _TRAINING_KERNELS = (
 does not see. The forwards and backwards that autograd runs become nested modules of the program."""
 
 TRAINING = Flow(
-    "lower-to-torch{gradients=true},canonicalize",
+    "lower-to-torch{gradients=true},canonicalize,apply-patterns{gradients=true}",
     "torchscript,specialize-derivatives,builtin.module(derivative)",
     ",".join(_TRAINING_KERNELS),
 )
@@ -254,10 +255,10 @@ TRAINING = Flow(
 LATER_DERIVATIVE = Flow("", "derivative", "derivative{reductions=true},lower-kernels,lower-subgraph")
 """The flow that compiles a derivative at a call, for gradients that ``specialize-derivatives`` did not expect."""
 
-AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{_KERNELS}", plan="lower-to-plan")
+AOT = Flow("lower-to-torch", f"{_PATTERNS},simplify", f"{_PATTERNS},{_KERNELS}", plan="lower-to-plan")
 """The flow of ``torch.compile(backend="fxc")`` for each graph of AOTAutograd, forward or backward; these are differentiated."""
 
-AOT_INFERENCE = replace(AOT, kernels=f"canonicalize,{_LAYOUTS},{_KERNELS}", frozen="canonicalize,cse,freeze")
+AOT_INFERENCE = replace(AOT, kernels=f"{_PATTERNS},{_LAYOUTS},{_KERNELS}", frozen="canonicalize,cse,freeze")
 """The flow of ``torch.compile(backend="fxc")`` for graphs that are compiled where gradients are off."""
 
 FLOWS: Mapping[str, Flow] = MappingProxyType({

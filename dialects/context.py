@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from fxc.dialects.torch_ops.operators import op_class
 
 if TYPE_CHECKING:
+    from fxc.dialects.equations import Equation
     from fxc.dialects.semantics import Semantics
 
 
@@ -33,6 +34,8 @@ class FxcContext(Context):
         self._semantics: Semantics | None = None
         self.times: Times = lambda modules: None
         """Measures programs; set by the caller that runs passes."""
+        self.patterns: Sequence[Equation] = ()
+        """The registered patterns; set by the caller that runs passes."""
 
     @property
     def semantics(self) -> Semantics:
@@ -45,7 +48,7 @@ class FxcContext(Context):
     def clone(self) -> FxcContext:
         copy = FxcContext(self._load_semantics)
         copy.allow_unregistered = self.allow_unregistered
-        copy._semantics, copy.times = self._semantics, self.times
+        copy._semantics, copy.times, copy.patterns = self._semantics, self.times, self.patterns
         copy._loaded_dialects = self._loaded_dialects.copy()
         copy._loaded_ops = self._loaded_ops.copy()
         copy._loaded_attrs = self._loaded_attrs.copy()

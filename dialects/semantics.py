@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.equations import Snippet
 
 
 class CannotInfer(VerifyException):
@@ -140,6 +142,15 @@ class Semantics(Protocol):
         """Whether ``operator`` is a backward without a derivative that has a differentiable replacement.
 
         Autograd uses the replacement where gradients are differentiated again.
+        """
+        ...
+
+    def retrace(
+        self, function: FuncOp, level: str, arguments: Sequence[Attribute], symbols: DictionaryAttr | None
+    ) -> Snippet | None:
+        """The operations of ``function`` at other arguments: types of tensors, and literals. None if they do not accept them.
+
+        ``level``: as in ``fxc.dialects.equations``.
         """
         ...
 

@@ -16,7 +16,7 @@ from fxc.driver.registry import PassRegistry
 from fxc.driver.statistics import Statistics
 from fxc.driver.timing import Timer
 from fxc.errors import InputError, PipelineError, nearest
-from fxc.passes.rewriting.remarks import remarking
+from fxc.passes.rewriting.remarks import ALIASES, remarking
 from fxc.runtime.units import duration
 from fxc.tools.command_line import (
     EXIT_CODES,
@@ -157,7 +157,8 @@ def _run(arguments: dict[str, Any]) -> int:
     timer, statistics = Timer(), Statistics()
     print_ir = _print_ir(arguments, registry)
     watchers = (statistics, print_ir) if arguments["statistics"] else (print_ir,)
-    remarks, options = _known(arguments["remarks"], registry, "to explain"), _driver_options(arguments, registry)
+    remarks = _known([ALIASES.get(str(name), str(name)) for name in arguments["remarks"]], registry, "to explain")
+    options = _driver_options(arguments, registry)
     text = read_text(arguments["file"])
     with progress(f"running {options.pipeline or 'fxc-opt'}"), remarking(remarks, _to_stderr):
         outcome = drive(options, text, timer, watchers)

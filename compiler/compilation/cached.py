@@ -12,6 +12,7 @@ from fxc.compilation.passes import Passes
 from fxc.dialects.target import target_of
 from fxc.export.graph_module import host_of
 from fxc.options import Options
+from fxc.patterns.registry import registered
 from fxc.pipelines import LATER_DERIVATIVE
 from fxc.program.program import Program
 from fxc.runtime.host_program import HostProgram, KernelCode
@@ -34,7 +35,7 @@ class CachedCompilation:
     def of(cls, program: Program, passes: Passes, *, named: bool = True) -> CachedCompilation:
         """``named``: whether the names of values are part of the key."""
         program.key = None
-        if is_cached(passes.options):
+        if is_cached(passes.options) and not has_patterns(passes.pipeline):
             with passes.timer.scope(PLAN_CACHE):
                 program.key = cache.key_of(program, passes.pipeline, text_of(passes.options), named=named)
         return cls(program, passes, program.key)
@@ -76,6 +77,11 @@ class CachedCompilation:
 def is_cached(options: Options) -> bool:
     """Whether compilations with ``options`` are stored on disk."""
     return options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
+
+
+def has_patterns(pipeline: str) -> bool:
+    """Whether patterns that no key states are applied: registered ones, or those of files."""
+    return bool(registered()) or "apply-patterns{files" in pipeline
 
 
 def text_of(options: Options) -> str:

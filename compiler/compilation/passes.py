@@ -21,6 +21,7 @@ from fxc.driver.timing import Timer
 from fxc.measure.clock import times
 from fxc.numerics.check_numerics import CheckNumerics
 from fxc.options import AUTO, Options
+from fxc.patterns.registry import registered
 from fxc.pipelines import lays_out_memory, parse_pipeline
 from fxc.program.program import Program
 from fxc.runtime.units import duration
@@ -61,7 +62,7 @@ class Passes:
 
     def _run(self, steps: Sequence[Step], program: Program, *more: Instrumentation, check_types: bool = False) -> None:
         options, watchers = self.options, list(more)
-        program.context.times = times
+        program.context.times, program.context.patterns = times, registered()
         if options.target not in (None, AUTO):
             import torch
 

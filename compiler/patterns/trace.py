@@ -4,52 +4,46 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import torch
 import torch.overrides
-from torch.fx import GraphModule
-from torch.utils._pytree import tree_flatten
-from xdsl.dialects.builtin import DictionaryAttr
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from fxc.bridge.import_nodes import GraphImporter
-from fxc.bridge.tensors import FakeWorld
-from fxc.dialects.attributes.values import leaves
-from fxc.dialects.fx import OutputOp, TensorDeclOp
-from fxc.dialects.semantics import CannotInfer
-from fxc.dialects.torch_ops import OperatorDeclOp
+from fxc.bridge.tensors import FakeWorld, type_of
+from fxc.dialects.attributes.types import (
+    FloatType,
+    IntType,
+    device,
+    dtype_name,
+    is_tensor,
+    layout,
+    sizes,
+    strides,
+    tensor_type,
+)
+from fxc.dialects.attributes.values import leaves, map_tree, scalar_attr, scalar_of, str_attr
+from fxc.dialects.equations import COMPOSITE, Snippet, snippet_of
+from fxc.dialects.text.call import CallOp
+from fxc.dialects.text.diagnostics import one_line
 from fxc.errors import CaptureError
-from fxc.semantics.any_sizes import traced_for_any_sizes
-from fxc.semantics.trace import first_line, trace
+from fxc.semantics.snippets import of_values, trace_values
+from fxc.semantics.trace import first_line
 
 PythonFunction = Callable[..., Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Snippet:
-    """The operations of a function: ``block`` has no terminator; ``outputs`` are the results, flat.
-
-    The other fields have what the operations refer to: operators missing in the table, submodules, tensors, and live objects.
-    """
-
-    block: Block
-    outputs: list[SSAValue]
-    operators: dict[str, OperatorDeclOp] = field(default_factory=dict[str, OperatorDeclOp], compare=False)
-    modules: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
-    tensors: dict[str, TensorDeclOp] = field(default_factory=dict[str, TensorDeclOp], compare=False)
-    state: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor], compare=False)
-    live: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
-
-
 def parameter_count(function: PythonFunction) -> int:
     """Return the number of parameters of ``function`` without a default. CaptureError if that is not fixed."""
-    return sum(parameter.default is parameter.empty for parameter in _parameters(function))
+    return sum(parameter.default is parameter.empty for parameter in parameters_of(function))
 
 
-def _parameters(function: PythonFunction) -> list[inspect.Parameter]:
+def parameters_of(function: PythonFunction) -> list[inspect.Parameter]:
+    """Return the parameters of ``function``. CaptureError if their number is not fixed."""
     called = function.forward if isinstance(function, torch.nn.Module) else function
     overrides = cast(Any, torch.overrides).get_testing_overrides()  # the only source of signatures of functions in C
     try:
@@ -67,50 +61,107 @@ def name_of(function: PythonFunction) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
-def trace_at_types(function: PythonFunction, types: Sequence[Attribute], symbols: DictionaryAttr | None, what: str) -> Snippet:
-    """Trace ``function`` at ``types``, to torch operations in the symbols of the module."""
-
-    def at(world: FakeWorld) -> Snippet:
-        return _traced(function, [world.fake(type) for type in types], world, what)
-
-    try:
-        return traced_for_any_sizes(at, FakeWorld(symbols), symbols)
-    except CannotInfer as error:
-        raise CaptureError(f"{what} is another one at other sizes: {error}", hint="compute without asking for sizes") from error
-
-
-def trace_at_inputs(function: PythonFunction, inputs: Sequence[Any], what: str) -> Snippet:
-    """Trace ``function`` at tensors like ``inputs``, to torch operations."""
+def trace_at_inputs(
+    function: PythonFunction,
+    values: Sequence[Any],
+    what: str,
+    level: str = COMPOSITE,
+    needs: Sequence[bool] = (),
+    where: str | None = None,
+) -> Snippet:
+    """Trace ``function`` to torch operations, at the numbers of ``values`` and fakes of its tensors, on ``where`` if given."""
     world = FakeWorld()
-    fakes = [world.mode.from_tensor(value) if isinstance(value, torch.Tensor) else value for value in inputs]
-    return _traced(function, fakes, world, what)
+    return trace_values(function, [_fake(value, world, where) for value in values], world, what, level, needs)
 
 
-def trace_at_ranks(function: PythonFunction, ranks: Sequence[int], what: str) -> Snippet:
-    """Trace ``function`` at float32 tensors of these ranks, with all sizes 4, without logging errors."""
-    world = FakeWorld()
-    with world.active():
-        fakes = [torch.empty([4] * rank, dtype=torch.float32, device="cpu") for rank in ranks]
+def _fake(value: Any, world: FakeWorld, where: str | None) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    type = type_of(value)
+    assert is_tensor(type)
+    name = dtype_name(type.element_type)
+    return world.fake(tensor_type(name, sizes(type), strides(type), where or device(type), layout(type)))
+
+
+def with_numbers(
+    trace: Callable[[Sequence[Any]], Snippet],
+    inputs: Sequence[Any],
+    what: str,
+    *,
+    needed: bool = True,
+    computed: bool = True,
+) -> Snippet:
+    """``trace(inputs)``, in which each number of ``inputs`` is an argument of the block.
+
+    A literal is the number if it differs in a trace at another number. CaptureError if the operations differ. ``needed``: a
+    literal must be the number. ``computed``: other literals may differ, because they are computed from it.
+    """
+    snippet = trace(inputs)
+    for i, number in enumerate(inputs):
+        if isinstance(number, (int, float)):
+            changed = other_number(number)
+            other = trace([*inputs[:i], changed, *inputs[i + 1 :]])
+            _insert_number(snippet, other, i, (number, changed), what, computed=computed)
+            if needed and not snippet.block.args[min(i, len(snippet.block.args) - 1)].first_use:
+                raise CaptureError(
+                    f"parameter {i} of {what}, the number {number!r}, is no argument of an operation",
+                    hint="a match must state it: pass it to an operator as it is",
+                )
+    return snippet
+
+
+def other_number(number: Any) -> Any:
+    """A number of the same type, near ``number``, and between 0 and 1 if ``number`` is."""
+    if isinstance(number, bool):
+        return not number
+    if isinstance(number, int):
+        return number + 1
+    return number * 0.75 if number else 0.125
+
+
+def _insert_number(
+    snippet: Snippet, other: Snippet, position: int, pair: tuple[Any, Any], what: str, *, computed: bool
+) -> None:
+    """Replace the literals that are ``pair[0]`` in ``snippet``, and ``pair[1]`` in ``other``, by an argument of the block."""
+    number, changed = pair
+    ops, others = list(snippet.block.ops), list(other.block.ops)
+    if [op.name for op in ops] != [op.name for op in others]:
+        raise CaptureError(
+            f"{what} has other operations where parameter {position} is {changed!r}", hint="make it a constant of the pattern"
+        )
+    kind = FloatType if isinstance(number, float) else IntType
+    argument = snippet.block.insert_arg(kind(str_attr("")), min(position, len(snippet.block.args)))
+    before, after = scalar_attr(number), scalar_attr(changed)
+    for op, twin in zip(ops, others, strict=True):
+        if isinstance(op, CallOp) and isinstance(twin, CallOp) and not op.regions:
+            pairs = zip(leaves(op.trees()), leaves(twin.trees()), strict=True)
+            differ = [a for a, b in pairs if isinstance(a, Attribute) and a != b and not (a == before and b == after)]
+            if differ and not computed:
+                message = f"{what} computes {scalar_of(differ[0])} from parameter {position}, the number {number!r}"
+                raise CaptureError(message, op=one_line(op), hint="a file cannot state that: pass it as a parameter too")
+            new = op.with_trees(*map_tree(op.trees(), partial(_parameter, leaves(twin.trees()), before, after, argument)))
+            op.operands, op.properties = new.operands, new.properties
+            new.drop_all_references()
+
+
+def _parameter(
+    second: Iterator[Any], before: Attribute | None, after: Attribute | None, argument: SSAValue, leaf: SSAValue | Attribute
+) -> SSAValue | Attribute:
+    """``argument`` where ``leaf`` is ``before``, and the next leaf of the other trace is ``after``; else ``leaf``."""
+    changed = next(second) == after
+    return argument if changed and leaf == before else leaf
+
+
+@contextmanager
+def quiet_fakes() -> Generator[None, None, None]:
+    """Do not log errors of fake tensors in the context."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level
     log.setLevel(logging.CRITICAL)
     try:
-        return _traced(function, fakes, world, what)
+        yield
     finally:
         log.setLevel(level)
-
-
-def _traced(function: PythonFunction, fakes: Sequence[Any], world: FakeWorld, what: str) -> Snippet:
-    def run(*values: Any) -> list[Any]:
-        outputs, _ = tree_flatten(function(*values))
-        for output in outputs:
-            if not isinstance(output, torch.Tensor):
-                raise CaptureError(f"{what} returns a {type(output).__name__}", hint="return tensors, and nestings of them")
-        return outputs
-
-    graph = trace(run, fakes, world, what)
-    importer = GraphImporter(world.type_of, constants_inline=True)
-    return _snippet(importer, graph)
 
 
 def trace_symbolically(function: PythonFunction, what: str) -> Snippet:
@@ -125,14 +176,16 @@ def trace_symbolically(function: PythonFunction, what: str) -> Snippet:
     persistent = graph.state_dict().keys()
     for name, buffer in graph.named_buffers():
         importer.declare_tensor(name, buffer, "buffer", persistent=name in persistent)
-    return _snippet(importer, graph)
+    block = importer.block(graph, list(graph.graph.nodes), "", None)
+    names = ("operators", "modules", "tensors", "state", "live")
+    return of_values(snippet_of(block, **{name: getattr(importer, name) for name in names}), what)
 
 
 def _without_defaults(function: PythonFunction) -> PythonFunction:
     """Return a function of the parameters without default, which symbolic_trace accepts."""
     if isinstance(function, torch.nn.Module):
         return function
-    if inspect.isfunction(function) and all(p.default is p.empty for p in _parameters(function)):
+    if inspect.isfunction(function) and all(p.default is p.empty for p in parameters_of(function)):
         return function
     f = function
     plain: list[PythonFunction] = [
@@ -146,15 +199,3 @@ def _without_defaults(function: PythonFunction) -> PythonFunction:
     if count >= len(plain):
         raise CaptureError(f"{name_of(function)} has defaults beside {count} parameters", hint="wrap it: lambda x: ...")
     return plain[count]
-
-
-def _snippet(importer: GraphImporter, graph: GraphModule) -> Snippet:
-    block = importer.block(graph, list(graph.graph.nodes), "", None)
-    output = block.last_op
-    assert isinstance(output, OutputOp)
-    returned = list(leaves(output.trees()[0][0]))
-    block.erase_op(output)
-    values = [value for value in returned if isinstance(value, SSAValue)]
-    if len(values) != len(returned):
-        raise CaptureError("a pattern or replacement returns a constant", hint="return what it computes")
-    return Snippet(block, values, importer.operators, importer.modules, importer.tensors, importer.state, importer.live)

@@ -18,6 +18,7 @@ from fxc.bridge.static_world import IS_PLAIN, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import attribute_of, literal_of, tensor_of, value_of
 from fxc.dialects.attributes.types import SYMBOLS, is_tensor
+from fxc.dialects.equations import Snippet
 from fxc.dialects.semantics import Jvp, OutVariant, Vjp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
@@ -30,6 +31,7 @@ from fxc.semantics.differentiate import Differentiator
 from fxc.semantics.functionalize import functionalize
 from fxc.semantics.inference import TypeInference, call_key, quiet
 from fxc.semantics.out_variants import out_variant
+from fxc.semantics.snippets import retrace
 
 
 class TorchSemantics:
@@ -115,6 +117,11 @@ class TorchSemantics:
 
     def has_second_backward(self, operator: str) -> bool:
         return operator in second_backward.NAMES
+
+    def retrace(
+        self, function: FuncOp, level: str, arguments: Sequence[Attribute], symbols: DictionaryAttr | None
+    ) -> Snippet | None:
+        return retrace(function, level, arguments, symbols)
 
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
         return self._differentiator.jvp(op, needs, symbols_around(op))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from typing import Any
+
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import device, is_tensor, layout, sizes
@@ -19,8 +21,21 @@ def only_strides_differ(a: Attribute, b: Attribute) -> bool:
 
 def contiguous_for(op: Operation, value: SSAValue, type: Attribute) -> None:
     """Let ``op`` use a copy of ``value`` with the contiguous type ``type``."""
-    format = enum_attr("contiguous_format")
-    copy = torch_op("aten.clone.default").build_call([value], {"memory_format": format}, [type], location=op.location)
+    copy = _copied(value, type, InsertPoint.before(op), op.location)
+    op.operands = [copy if operand is value else operand for operand in op.operands]
+
+
+def contiguous_copy(value: SSAValue, type: Attribute) -> SSAValue:
+    """A copy of ``value`` with the contiguous type ``type``, made directly after it."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return _copied(value, type, InsertPoint.at_start(owner), None)
+    return _copied(value, type, InsertPoint.after(owner), owner.location)
+
+
+def _copied(value: SSAValue, type: Attribute, where: InsertPoint, location: Any) -> SSAValue:
+    arguments = {"memory_format": enum_attr("contiguous_format")}
+    copy = torch_op("aten.clone.default").build_call([value], arguments, [type], location=location)
     copy.results[0]._name = value._name
-    Rewriter.insert_op(copy, InsertPoint.before(op))
-    op.operands = [copy.results[0] if operand is value else operand for operand in op.operands]
+    Rewriter.insert_op(copy, where)
+    return copy.results[0]

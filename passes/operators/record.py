@@ -126,6 +126,8 @@ class Operator:
     The usual one reads factors without gradients. The second one has the same first derivatives and costs a factorization;
     it is always used.
     """
+    commutes: bool = False
+    """Whether exchanging ``self`` and ``other``, two tensors, changes no bit of the result."""
     states_backward: bool = False
     """Whether a region of it is its backward, in derivatives of each order."""
 

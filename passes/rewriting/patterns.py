@@ -33,6 +33,11 @@ class Pattern(ABC):
     IS_FOR_DEAD: ClassVar[bool] = False
     """Whether the pattern also rewrites ops with unused results. Other patterns leave them to dce."""
 
+    @property
+    def label(self) -> str:
+        """Its name in statistics."""
+        return type(self).__name__
+
     @abstractmethod
     def rewrite(self, op: Any, rewriter: PatternRewriter) -> None:
         """Rewrite ``op``, one of ``ROOTS``, where the equation holds. Guards come first."""
@@ -86,7 +91,7 @@ class PatternRewriter:
                     continue
                 before = self._rewrites
                 pattern.rewrite(op, self)
-                count(type(pattern).__name__, self._rewrites - before)
+                count(pattern.label, self._rewrites - before)
 
     def forward(self, op: Operation, *values: SSAValue, same_memory: bool = False) -> None:
         """Replace the results of ``op`` by ``values``, which are equal to them.

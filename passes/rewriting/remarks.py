@@ -16,6 +16,9 @@ from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.text.syntax import written_name
 from fxc.dialects.torch_ops.base import TorchOp
 
+ALIASES = {"patterns": "apply-patterns"}
+"""Shorter name of remarks -> the pass."""
+
 _listener: ContextVar[tuple[frozenset[str], Callable[[str], object]] | None] = ContextVar("fxc_remarks", default=None)
 
 

@@ -12,24 +12,24 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.context import FxcContext
-from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.text.diagnostics import OpVerifyException
 from fxc.dialects.torch_ops import TorchOp
-from fxc.errors import CaptureError
 from fxc.passes.analysis.stride_changes import contiguous_for, only_strides_differ
 
 
-def settle_strides(value: SSAValue, old: Attribute, context: FxcContext) -> None:
+def settle_strides(value: SSAValue, old: Attribute, context: FxcContext, *, returned: bool) -> None:
     """Infer the types of values that depend on ``value``, whose old type was ``old``, as far as they change.
 
     An operation gets a copy in the old layout if it rejects the new strides (``view``), or if its types cannot be inferred (a
-    call, an operation with regions). CaptureError if the old layout is not contiguous.
+    call, an operation with regions). ``returned``: whether results of the function may have new strides. OpVerifyException if
+    the old layout of a value to copy is not contiguous.
     """
     pending = deque([(value, old)])
     while pending:
         changed, before = pending.popleft()
         for use in list(changed.uses):
             op = use.operation
-            if op.has_trait(IsTerminator) and op.parent is not None and _is_function_body(op.parent):
+            if returned and op.has_trait(IsTerminator) and op.parent is not None and _is_function_body(op.parent):
                 continue
             new = _inferred(op, context)
             if new is None:
@@ -62,10 +62,5 @@ def _copy_for(op: Operation, value: SSAValue, old: Attribute) -> None:
     """Let ``op`` use a copy of ``value`` with the layout of ``old``."""
     assert is_tensor(old)
     if (strides := types.strides(old)) is not None:
-        raise CaptureError(
-            f"the replacement returns other strides, and an op needs {list(strides)}",
-            op=one_line(op),
-            place=place_of(op),
-            hint="end the replacement in an operation that returns the strides of the pattern, such as .contiguous()",
-        )
+        raise OpVerifyException(f"the replacement returns other strides, and an op needs {list(strides)}", op)
     contiguous_for(op, value, old)

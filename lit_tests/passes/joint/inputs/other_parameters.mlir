@@ -1,0 +1,7 @@
+func.func @search(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %y = torch.aten.relu.default(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  func.return %y : tensor<2x3xf32>
+}
+func.func @replacement(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
+  func.return %x : tensor<2x3xf64>
+}

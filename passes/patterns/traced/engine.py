@@ -1,0 +1,404 @@
+"""Apply equations of traced functions: match by structure, trace again at the types of the match, and match exactly."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import ClassVar
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, DictionaryAttr, ModuleOp, TupleType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue, TypeAttribute
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.types import SYMBOLS, VALUE, is_tensor, strides
+from fxc.dialects.base.effects import aliases, writes
+from fxc.dialects.context import FxcContext
+from fxc.dialects.equations import Equation, Snippet, needed_operations, snippet_of
+from fxc.dialects.text.diagnostics import OpVerifyException, place_of
+from fxc.dialects.text.syntax import copy_names, type_text
+from fxc.dialects.torch_ops import OperatorDeclOp, make_op_class
+from fxc.passes.analysis.memory import writes_anything
+from fxc.passes.analysis.stride_changes import contiguous_copy, only_strides_differ
+from fxc.passes.patterns import all_patterns
+from fxc.passes.patterns.traced.matching import Misses, PatternMatch, bindings, is_number, roots
+from fxc.passes.patterns.traced.stride_changes import settle_strides
+from fxc.passes.rewriting.patterns import Dispatch, Pattern, PatternRewriter, apply_patterns, dispatch_table
+from fxc.passes.rewriting.remarks import remark, wanted
+from fxc.passes.rewriting.unpacking import unpack_tuples
+
+REMARKS = "apply-patterns"
+ANOTHER_USER = "an inner value has another user"
+NO_POSITION = "no position is after all operands and before all users"
+WRITE_BETWEEN = "a write lies between its operations"
+"""Reasons of near misses."""
+
+
+class TracedPattern(Pattern):
+    """A pattern for the engine that applies the patterns of passes: an equation of two traced functions."""
+
+    ROOTS: ClassVar = ()
+    IS_FOR_DEAD: ClassVar = True
+    shapes: Sequence[Snippet]
+    """The possible structures of the pattern."""
+
+    def __init__(self, module: ModuleOp, context: FxcContext, name: str) -> None:
+        self.module, self.context, self.name = module, context, name
+        self.inserted = set[Operation]()
+        """Operations of replacements, which are not matched again."""
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+    def dispatch(self) -> dict[str, list[Pattern]]:
+        return {root: [self] for root in dict.fromkeys(roots(shape)[0].name for shape in self.shapes)}
+
+    @abstractmethod
+    def matches(self, root: Operation, binding: PatternMatch) -> Iterator[tuple[Snippet, PatternMatch]]:
+        """Yield all matches of the pattern whose last output operation is ``root``, with the traced pattern."""
+
+    @abstractmethod
+    def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet | None:
+        """Return the replacement of ``outputs``, computed from ``values``; None if it does not fit."""
+
+    @abstractmethod
+    def writes(self, op: Operation, values: Sequence[SSAValue], rewriter: PatternRewriter) -> bool:
+        """Whether ``op`` may write the memory of one of ``values``."""
+
+    @abstractmethod
+    def may_alias(self, snippet: Snippet) -> bool:
+        """Whether a result may share memory with a parameter."""
+
+    def new_match(self, misses: Misses | None) -> PatternMatch:
+        """An empty match, which uses each operation of a replacement at most as an operand."""
+        return PatternMatch(lambda each: each not in self.inserted, misses=misses)
+
+    def matched(self, ops: Sequence[Operation], values: Sequence[SSAValue]) -> None:
+        """Called with the operations of a match, in order, and the values of the parameters, before the replacement."""
+
+    def settle(self, value: SSAValue, old: Attribute) -> None:
+        """Adapt the users of ``value``, whose strides were those of ``old``; or copy it to these strides where one cannot."""
+        try:
+            settle_strides(value, old, self.context, returned=False)
+        except OpVerifyException:  # a value computed from it needs its old strides, which are not contiguous
+            copy, new = contiguous_copy(value, old), value.type
+            value.replace_uses_with_if(copy, lambda use: use.operation is not copy.owner)
+            settle_strides(copy, new, self.context, returned=True)
+
+    def missed(self, reason: str, op: Operation) -> None:
+        remark(REMARKS, f"{self.name}: {reason}", op)
+
+    def rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Replace the first match whose last output operation is ``op``."""
+        misses = Misses() if wanted(REMARKS) else None
+        missed: tuple[str, Operation] | None = None
+        for pattern, found in self.matches(op, self.new_match(misses)):
+            outputs = [found.of(value) for value in pattern.outputs]
+            values = [found.of(argument) for argument in pattern.block.args]
+            reason, where = self.obstacle(pattern, found, values, outputs, rewriter)
+            if reason is not None:
+                missed = reason, where or op
+                continue
+            snippet = self.replacement(pattern, values, outputs)
+            if snippet is None:
+                continue
+            if self.may_alias(snippet) and self.crosses_write(found, values, outputs, rewriter, is_view=True):
+                missed = WRITE_BETWEEN, op
+                continue
+            before = _insertion_point(found, outputs, values)
+            assert before is not None
+            self.replace(found, snippet, values, outputs, before, rewriter)
+            return
+        if missed is None and misses is not None and misses.op is not None:
+            missed = misses.reason, misses.op
+        if missed is not None:
+            self.missed(*missed)
+
+    def obstacle(
+        self,
+        pattern: Snippet,
+        found: PatternMatch,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        rewriter: PatternRewriter,
+    ) -> tuple[str | None, Operation | None]:
+        """The reason why a match cannot be replaced, and the operation to blame; (None, None) if it can."""
+        if set(found.ops) != needed_tensors(pattern):
+            return "an operation is missing", None
+        if (user := _outside_user(found, outputs)) is not None:
+            return ANOTHER_USER, user
+        if _insertion_point(found, outputs, values) is None:
+            return NO_POSITION, None
+        if self.crosses_write(found, values, outputs, rewriter, is_view=self.may_alias(pattern)):
+            return WRITE_BETWEEN, None
+        return None, None
+
+    def crosses_write(
+        self,
+        found: PatternMatch,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        rewriter: PatternRewriter,
+        *,
+        is_view: bool,
+    ) -> bool:
+        """Whether a write occurs between the operations of the match, or later to memory that a view in it shares."""
+        if not writes_anything(rewriter.scope):
+            return False
+        ops = set(found.ops.values())
+        touched = [value for op in ops for value in (*op.operands, *op.results)]
+        started, pending = False, set(ops)
+        for op in _block_of(found).ops:
+            if op in ops:
+                started = True
+                pending.discard(op)
+            elif started and pending and self.writes(op, touched, rewriter):
+                return True
+            elif started and not pending and (not is_view or self.writes(op, [*values, *outputs], rewriter)):
+                return is_view
+        return False
+
+    def replace(
+        self,
+        found: PatternMatch,
+        snippet: Snippet,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        before: Operation,
+        rewriter: PatternRewriter,
+    ) -> None:
+        ops = sorted(found.ops.values(), key=list(_block_of(found).ops).index)
+        self.matched(ops, values)
+        self.declare(snippet)
+        new, changed = self.inline(snippet, values, ops[-1], before), list[tuple[SSAValue, Attribute]]()
+        for i, (old, value) in enumerate(zip(outputs, new, strict=True)):
+            if value.type != old.type and value.type == VALUE and isinstance(value.owner, Operation):
+                new[i] = value = Rewriter.replace_value_with_new_type(value, old.type)
+            if value.type != old.type and value.type != VALUE and old.type != VALUE:
+                changed.append((value, old.type))
+            if isinstance(old.owner, Operation) and isinstance(value.owner, Operation) and value not in values:
+                value._name, value.owner.location = old._name, old.owner.location
+        rewriter.replace_match(ops, outputs, new)
+        for value, type in changed:
+            self.settle(value, type)
+
+    def inline(self, snippet: Snippet, values: Sequence[SSAValue], root: Operation, before: Operation) -> list[SSAValue]:
+        """Insert a copy of the operations before ``before``, and return the values of the outputs."""
+        mapping: dict[SSAValue, SSAValue] = dict(zip(snippet.block.args, values, strict=True))
+        needed = needed_operations(snippet) | {op for op in snippet.block.ops if writes(op) != []}
+        for op in snippet.block.ops:
+            if op not in needed:
+                continue
+            copy = op.clone(mapping, clone_name_hints=False)
+            for old, new in zip(op.walk(), copy.walk(), strict=True):
+                copy_names(old.results, new.results)
+            copy.location = op.location if root.location == UNKNOWN_LOC else CallSiteLoc(op.location, root.location)
+            Rewriter.insert_op(copy, InsertPoint.before(before))
+            self.inserted.update(copy.walk())
+        return [mapping[value] for value in snippet.outputs]
+
+    def declare(self, snippet: Snippet) -> None:
+        """Add declarations of the replacement that the program lacks."""
+        block = self.module.body.block
+        known = {op.properties.get("sym") or op.properties.get("path") for op in block.ops}
+        for declaration in [*snippet.operators.values(), *snippet.modules.values(), *snippet.tensors.values()]:
+            if (declaration.properties.get("sym") or declaration.properties.get("path")) not in known:
+                assert block.first_op is not None
+                block.insert_op_before(declaration.clone(), block.first_op)
+            if isinstance(declaration, OperatorDeclOp):
+                cls = make_op_class(declaration.sym.data, declaration.flags.data, declaration.signature.data)
+                self.context._loaded_ops[cls.name] = cls
+
+
+class TwoStagePattern(TracedPattern):
+    """A pattern of operators: matched by structure first, then traced again at the types of the match.
+
+    ``canonical``: match also its canonical form, for programs to which ``canonicalize`` was applied.
+    """
+
+    def __init__(self, module: ModuleOp, context: FxcContext, equation: Equation, *, canonical: bool = False) -> None:
+        super().__init__(module, context, equation.name)
+        self.equation, self.canonical = equation, canonical
+        self.packed = any(isinstance(result.type, TupleType) for op in module.walk() for result in op.results)
+        symbols = module.attributes.get(SYMBOLS)
+        self.symbols = symbols if isinstance(symbols, DictionaryAttr) else None
+        self.patterns = dict[tuple[str, tuple[Attribute, ...]], Sequence[Snippet]]()
+        self.replacements = dict[tuple[str, tuple[Attribute, ...]], Snippet | None]()
+        self.arguments: tuple[Attribute, ...] = ()
+        self.shapes = [form for structure in equation.structures() for form in self.forms(structure)]
+
+    def forms(self, snippet: Snippet) -> list[Snippet]:
+        """The forms in which a program may have ``snippet``: as traced, and canonical."""
+        plain = self.form(snippet)
+        if not self.canonical:
+            return [plain]
+        other = _changed(plain, lambda module: apply_patterns(module, canonical_patterns()))
+        differs = [op.name for op in plain.block.ops] != [op.name for op in other.block.ops]
+        return [plain, other] if differs and is_matchable(other) else [plain]
+
+    def form(self, snippet: Snippet) -> Snippet:
+        """Convert ``snippet`` to tuple results if the program has them, else to multiple results."""
+        if self.packed or not any(isinstance(result.type, TupleType) for op in snippet.block.ops for result in op.results):
+            return snippet
+        return _changed(snippet, unpack_tuples)
+
+    def matches(self, root: Operation, binding: PatternMatch) -> Iterator[tuple[Snippet, PatternMatch]]:
+        for shape in self.shapes:
+            if roots(shape)[0].name != root.name:
+                continue
+            loose = binding.copy()
+            loose.loose, loose.misses = True, None
+            for guess in bindings(shape, root, loose):
+                found = [guess.values[argument] for argument in shape.block.args]
+                if any(found[a] is found[b] for b in self.equation.exclusive for a in self.equation.exclusive if a < b):
+                    self.missed("two exclusive parameters are one value", root)
+                    continue
+                self.arguments = tuple(each.type if isinstance(each, SSAValue) else each for each in found)
+                types = types_of(self.arguments)
+                forms = self.at(shape.level, self.arguments)
+                if not forms:
+                    given = ", ".join(map(type_text, types_of(self.arguments)))
+                    self.missed(f"it does not accept the types of a match, as ({given})", root)
+                for pattern in forms:
+                    if roots(pattern)[0].name == root.name:
+                        yield from self.exact(pattern, root, binding, types)
+
+    def exact(
+        self, pattern: Snippet, root: Operation, binding: PatternMatch, types: Sequence[Attribute]
+    ) -> Iterator[tuple[Snippet, PatternMatch]]:
+        """Yield the exact matches of ``pattern``, traced at ``types``, which the condition of the user accepts."""
+        arguments = self.arguments
+        for found in bindings(pattern, root, binding.copy()):
+            if [found.of(argument).type for argument in pattern.block.args] != list(types):
+                continue
+            self.arguments = arguments
+            if self.equation.accepts(arguments, self.symbols, place_of(root)):
+                yield pattern, found
+            else:
+                self.missed("the check rejects it", root)
+
+    def at(self, level: str, arguments: tuple[Attribute, ...]) -> Sequence[Snippet]:
+        """The forms of the pattern at ``arguments``."""
+        key = level, arguments
+        if key not in self.patterns:
+            traced = self.equation.pattern(level, arguments, self.symbols)
+            self.patterns[key] = [] if traced is None else [form for form in self.forms(traced) if is_matchable(form)]
+        return self.patterns[key]
+
+    def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet | None:
+        key = pattern.level, self.arguments
+        if key not in self.replacements:
+            traced = self.equation.replacement(*key, self.symbols)
+            self.replacements[key] = None if traced is None else self.form(traced)
+        snippet = self.replacements[key]
+        if snippet is None:
+            self.missed("the replacement does not accept these types", outputs[-1].owner)  # type: ignore[arg-type]
+            return None
+        for old, new in zip(outputs, types_at(snippet, values), strict=True):
+            if old.type != new and not self.fits(old, new):
+                return None
+        return snippet
+
+    def fits(self, old: SSAValue, new: Attribute) -> bool:
+        """Whether a value of type ``new`` can replace ``old``, of another type: a copy restores only contiguous strides."""
+        if only_strides_differ(old.type, new) and contiguous(old.type):
+            return True
+        self.missed(f"the replacement returns {type_text(new)} for {type_text(old.type)}", old.owner)  # type: ignore[arg-type]
+        return False
+
+    def writes(self, op: Operation, values: Sequence[SSAValue], rewriter: PatternRewriter) -> bool:
+        written = rewriter.memory.writes_of(op)
+        return bool(written) and any(rewriter.memory.set_of(value) in written for value in values)
+
+    def may_alias(self, snippet: Snippet) -> bool:
+        returned = any(isinstance(value, BlockArgument) for value in snippet.outputs)
+        return returned or any(any(aliases(op)) for op in snippet.block.ops)
+
+
+@cache
+def canonical_patterns() -> Dispatch:
+    """The patterns of ``canonicalize``."""
+    return dispatch_table(all_patterns())
+
+
+def contiguous(type: Attribute) -> bool:
+    return is_tensor(type) and strides(type) is None
+
+
+def types_of(arguments: Sequence[Attribute]) -> list[Attribute]:
+    """Those of ``arguments`` that are types, and not numbers."""
+    return [each for each in arguments if isinstance(each, TypeAttribute)]
+
+
+def types_at(snippet: Snippet, values: Sequence[SSAValue]) -> list[Attribute]:
+    """Return the types of the outputs for the parameters ``values``."""
+    return [values[v.index].type if isinstance(v, BlockArgument) else v.type for v in snippet.outputs]
+
+
+def is_matchable(snippet: Snippet) -> bool:
+    """Whether all outputs are computed, and every argument is read by an operation that computes them."""
+    if not snippet.outputs or any(isinstance(value, BlockArgument) for value in snippet.outputs):
+        return False
+    read = {operand for op in needed_tensors(snippet) for operand in op.operands}
+    return all(argument in read for argument in snippet.block.args)
+
+
+def needed_tensors(snippet: Snippet) -> set[Operation]:
+    """The operations that compute the outputs, without those that compute sizes and other numbers, which match by value."""
+    needed, pending = set[Operation](), list(snippet.outputs)
+    while pending:
+        value = pending.pop()
+        if isinstance(value.owner, Operation) and value.owner not in needed and not is_number(value.type):
+            needed.add(value.owner)
+            pending += value.owner.operands
+    return needed
+
+
+def _changed(snippet: Snippet, change: Callable[[ModuleOp], object]) -> Snippet:
+    """A copy of ``snippet`` after ``change`` of a module with it as the only function."""
+    snippet.block.add_op(ReturnOp(*snippet.outputs))
+    original = FuncOp("snippet", ([], []), Region(snippet.block))
+    function = original.clone()
+    snippet_of(snippet.block)
+    original.body.detach_block(snippet.block)
+    change(ModuleOp([function]))
+    block = function.body.block
+    function.body.detach_block(block)
+    return replace(snippet, block=block, outputs=snippet_of(block).outputs)
+
+
+def _block_of(found: PatternMatch) -> Block:
+    block = next(iter(found.ops.values())).parent
+    assert block is not None
+    return block
+
+
+def _outside_user(found: PatternMatch, outputs: Sequence[SSAValue]) -> Operation | None:
+    """A user outside of the match of an inner value; None if there is none."""
+    ops = set(found.ops.values())
+    inside = [result for op in ops for result in op.results if result not in outputs]
+    return next((use.operation for result in inside for use in result.uses if use.operation not in ops), None)
+
+
+def _insertion_point(found: PatternMatch, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
+    """Return the operation before which to insert the replacement: after all operands, before all users; None if impossible."""
+    ops, block = set(found.ops.values()), _block_of(found)
+    users = {
+        ancestor
+        for value in outputs
+        for use in value.uses
+        if use.operation not in ops and (ancestor := block.find_ancestor_op_in_block(use.operation)) is not None
+    }
+    owners = [value.owner for value in values]
+    pending, operands = set(ops), {o for o in owners if isinstance(o, Operation) and o.parent is block}
+    for op in block.ops:
+        if op in users:
+            return None if operands else op
+        pending.discard(op)
+        operands.discard(op)
+        if not pending:
+            return op.next_op if not operands else None
+    return None
