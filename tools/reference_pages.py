@@ -32,6 +32,7 @@ _GROUPS = {
     "simplify": "Simplification",
     "normalize": "Normalization",
     "autodiff": "Differentiation",
+    "joint": "Joint graphs",
     "library": "Library calls",
     "fusion": "Fusion",
     "kernels": "Kernels",

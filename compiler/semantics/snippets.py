@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
@@ -119,7 +119,7 @@ def _with_gradients(function: Callable[..., Any], given: Sequence[Any], needs: S
             message = f"{what} has {len(differentiable)} differentiable results, but {len(tangents)} gradients of results"
             raise CaptureError(message)
         wanted = [value for value, need in zip(own, needs, strict=True) if need]
-        gradients: Sequence[Any] = torch.autograd.grad(differentiable, wanted, tangents, allow_unused=True)
+        gradients = cast(Sequence[Any], torch.autograd.grad(differentiable, wanted, tangents, allow_unused=True))
     return [*results, *(gradient for gradient in gradients if gradient is not None)]
 
 

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.types import Dim, FloatType, IntType, device, is_tensor, layout, sizes
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import argument_attributes
@@ -67,7 +68,7 @@ def _fits(parameter: Attribute, given: Attribute, known: dict[str, Dim]) -> bool
     if isinstance(parameter, FloatType):
         return isinstance(given, FloatAttr)
     if isinstance(parameter, IntType):
-        return isinstance(given, IntegerAttr) and given.type != i1
+        return isa(given, IntegerAttr) and given.type != i1
     if not is_tensor(parameter) or not is_tensor(given) or parameter.element_type != given.element_type:
         return False
     if (device(parameter), layout(parameter)) != (device(given), layout(given)) or len(sizes(parameter)) != len(sizes(given)):

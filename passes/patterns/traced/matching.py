@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType
-from fxc.dialects.attributes.values import KnownTree, Tree, leaves, scalar_of
+from fxc.dialects.attributes.values import KnownTree, Tree, isa, leaves, scalar_of
 from fxc.dialects.equations import Snippet
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops import TorchOp
@@ -228,7 +228,7 @@ def _is_literal_of(pattern: SSAValue, tree: Attribute) -> bool:
         return False
     if isinstance(pattern.type, FloatType):
         return isinstance(tree, FloatAttr)
-    return isinstance(pattern.type, IntType) and isinstance(tree, IntegerAttr) and tree.type != i1
+    return isinstance(pattern.type, IntType) and isa(tree, IntegerAttr) and tree.type != i1
 
 
 def _is_constant_tree(tree: Tree) -> bool:
