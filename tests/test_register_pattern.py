@@ -256,6 +256,26 @@ def test_results_keep_dtype_shape_and_strides() -> None:
     assert fxc.to_fx(program)(X).stride() == X.stride() and "aten.t." in str(program)
 
 
+def test_a_result_that_is_returned_shares_no_other_memory() -> None:
+    low = float("-inf")
+    fxc.register_pattern(lambda x: x.clamp(min=low), lambda x: x, (X,), name="input", same_strides=False)
+    assert applied(lambda x: x.clamp(min=low), X) == ["clamp"]
+    assert applied(lambda x: torch.relu(x.clamp(min=low)), X) == ["relu"]
+    fxc.register_pattern(lambda x: (torch.sin(x), torch.sin(x) + 0), lambda x: (s := torch.sin(x), s), (X,), name="twice")
+    assert "add.Tensor" in applied(lambda x: (torch.sin(x), torch.sin(x) + 0), X)
+    fxc.register_pattern(lambda x: torch.relu(x).t(), lambda x: F.threshold(x, 0, 0).t(), (X,), name="view")
+    assert "threshold" in applied(lambda x: torch.relu(x).t(), X)
+    fxc.register_pattern(lambda x: x.t() * 1.0, lambda x: x.t() + 0.0, (X,), name="fresh")
+    assert "add.Tensor" in applied(lambda x: x.t() * 1.0, X)
+
+
+def test_a_number_that_depends_on_data() -> None:
+    with pytest.raises(CaptureError, match="does not use its parameter"):
+        fxc.register_pattern(
+            lambda x, y: torch.relu(x) * y.item(), lambda x, y: F.relu(x) * y, (X, torch.ones(())), try_out=False
+        )
+
+
 def test_strides_that_a_later_value_needs() -> None:
     """A returned view of the result has the strides of before, so the result is copied."""
     fxc.register_pattern(torch.sin, lambda x: torch.sin(x.t().contiguous()).t(), (X,), name="strides", try_out=False)

@@ -22,6 +22,7 @@ from fxc.dialects.equations import COMPOSITE, JOINT, Snippet, needed_operations
 from fxc.dialects.fx import IN_PLACE_OPERATORS, CallFunctionOp, CallMethodOp, CallModuleOp
 from fxc.dialects.text.diagnostics import one_line
 from fxc.errors import CaptureError, FxcError
+from fxc.passes.patterns.traced.engine import needed_tensors
 from fxc.patterns.trace import PythonFunction, name_of, parameter_count, quiet_fakes, trace_at_inputs, with_numbers
 from fxc.patterns.write_backs import functional, with_written
 from fxc.semantics.snippets import trace_at
@@ -178,8 +179,9 @@ def checked_shape(pattern: Snippet) -> None:
         raise CaptureError("the pattern returns nothing", hint="return what it computes")
     if any(isinstance(value, BlockArgument) for value in pattern.outputs):
         raise CaptureError("the pattern returns one of its parameters", hint="return only what it computes")
+    read = {operand for op in needed_tensors(pattern) for operand in op.operands}
     for argument in pattern.block.args:
-        if not argument.first_use:
+        if argument not in read:
             raise CaptureError(
                 f"the pattern does not use its parameter {argument._name}", hint="a match would leave it without a value"
             )

@@ -154,6 +154,9 @@ class _TorchPattern(TwoStagePattern):
             hint="dtype and shape must stay: end the replacement with .to(x.dtype) or .reshape(...)",
         )
 
+    def shares_otherwise(self, pattern: Snippet, snippet: Snippet, output: int) -> bool:
+        return False
+
     def matched(self, ops: Sequence[Operation], values: Sequence[SSAValue]) -> None:
         self.program.matches.append(_match(ops, values))
 

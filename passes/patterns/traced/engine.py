@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import ClassVar
@@ -12,6 +13,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, DictionaryAttr, Modu
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue, TypeAttribute
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import SYMBOLS, VALUE, is_tensor, strides
 from fxc.dialects.base.effects import aliases, writes
@@ -19,7 +21,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.equations import Equation, Snippet, needed_operations, snippet_of
 from fxc.dialects.text.diagnostics import OpVerifyException, place_of
 from fxc.dialects.text.syntax import copy_names, type_text
-from fxc.dialects.torch_ops import OperatorDeclOp, make_op_class
+from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class
 from fxc.passes.analysis.memory import writes_anything
 from fxc.passes.analysis.stride_changes import contiguous_copy, only_strides_differ
 from fxc.passes.patterns import all_patterns
@@ -33,6 +35,7 @@ REMARKS = "apply-patterns"
 ANOTHER_USER = "an inner value has another user"
 NO_POSITION = "no position is after all operands and before all users"
 WRITE_BETWEEN = "a write lies between its operations"
+OTHER_MEMORY = "a returned value would share memory with other values"
 """Reasons of near misses."""
 
 
@@ -72,6 +75,10 @@ class TracedPattern(Pattern):
     def may_alias(self, snippet: Snippet) -> bool:
         """Whether a result may share memory with a parameter."""
 
+    def shares_otherwise(self, pattern: Snippet, snippet: Snippet, output: int) -> bool:
+        """Whether the result ``output`` shares memory with other parameters or results in ``snippet`` than in ``pattern``."""
+        return False
+
     def new_match(self, misses: Misses | None) -> PatternMatch:
         """An empty match, which uses each operation of a replacement at most as an operand."""
         return PatternMatch(lambda each: each not in self.inserted, misses=misses)
@@ -107,6 +114,10 @@ class TracedPattern(Pattern):
                 continue
             if self.may_alias(snippet) and self.crosses_write(found, values, outputs, rewriter, is_view=True):
                 missed = WRITE_BETWEEN, op
+                continue
+            returned = [i for i, output in enumerate(outputs) if rewriter.memory.reaches_output(output)]
+            if any(self.shares_otherwise(pattern, snippet, i) for i in returned):
+                missed = OTHER_MEMORY, op
                 continue
             before = _insertion_point(found, outputs, values)
             assert before is not None
@@ -228,7 +239,8 @@ class TwoStagePattern(TracedPattern):
         self.patterns = dict[tuple[str, tuple[Attribute, ...]], Sequence[Snippet]]()
         self.replacements = dict[tuple[str, tuple[Attribute, ...]], Snippet | None]()
         self.arguments: tuple[Attribute, ...] = ()
-        self.shapes = [form for structure in equation.structures() for form in self.forms(structure)]
+        forms = [form for structure in equation.structures() for form in self.forms(structure)]
+        self.shapes = list(filter(is_matchable, forms))
 
     def forms(self, snippet: Snippet) -> list[Snippet]:
         """The forms in which a program may have ``snippet``: as traced, and canonical."""
@@ -302,6 +314,10 @@ class TwoStagePattern(TracedPattern):
                 return None
         return snippet
 
+    def shares_otherwise(self, pattern: Snippet, snippet: Snippet, output: int) -> bool:
+        found = [shared_memory(each, self.context) for each in (pattern, snippet)]
+        return {pair for pair in found[0] if output in pair} != {pair for pair in found[1] if output in pair}
+
     def fits(self, old: SSAValue, new: Attribute) -> bool:
         """Whether a value of type ``new`` can replace ``old``, of another type: a copy restores only contiguous strides."""
         if only_strides_differ(old.type, new) and contiguous(old.type):
@@ -344,6 +360,22 @@ def is_matchable(snippet: Snippet) -> bool:
         return False
     read = {operand for op in needed_tensors(snippet) for operand in op.operands}
     return all(argument in read for argument in snippet.block.args)
+
+
+def shared_memory(snippet: Snippet, context: FxcContext) -> set[tuple[int, int]]:
+    """Pairs of outputs that share memory, and of outputs and parameters, which are counted from -1 downwards."""
+    bases = dict[SSAValue, frozenset[SSAValue]]()
+    for op in snippet.block.ops:
+        pairs = list(aliases(op))
+        if pairs and isinstance(op, TorchOp):
+            with suppress(VerifyException):  # where it is unknown, they may
+                pairs = [(result, op.operands[operand]) for result, operand in context.semantics.aliases(op)]
+        for result in op.results:
+            sources = [bases.get(value, frozenset([value])) for index, value in pairs if index == result.index]
+            bases[result] = frozenset[SSAValue]().union(*sources) if sources else frozenset([result])
+    memory = [bases.get(value, frozenset([value])) for value in snippet.outputs]
+    shared = {(i, j) for i, a in enumerate(memory) for j, b in enumerate(memory) if i != j and a & b}
+    return shared | {(i, -1 - arg.index) for i, a in enumerate(memory) for arg in snippet.block.args if arg in a}
 
 
 def needed_tensors(snippet: Snippet) -> set[Operation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -218,8 +219,11 @@ def _is_size(tree: KnownTree) -> bool:
 
 
 def _same_number(a: Attribute, b: Attribute) -> bool:
-    """Whether two numbers are equal: their types state the same expression of sizes."""
-    return a == b and isinstance(a, (IntType, FloatType, BoolType)) and bool(a.expression.data)
+    """Whether two numbers are equal: their types state the same expression of sizes that depend on no data."""
+    if a != b or not isinstance(a, (IntType, FloatType, BoolType)):
+        return False
+    symbols = re.findall(r"\b[a-z]+\d+\b", a.expression.data)
+    return bool(a.expression.data) and all(symbol.startswith("s") for symbol in symbols)
 
 
 def _is_literal_of(pattern: SSAValue, tree: Attribute) -> bool:
