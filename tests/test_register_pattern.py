@@ -74,6 +74,16 @@ def test_every_flow_applies_it_until_it_is_removed() -> None:
     assert "silu" not in str(fxc.compile(once, (X,), options={"target": None}).ir)
 
 
+def test_cached_plans_are_those_of_the_patterns() -> None:
+    def model(x: Tensor) -> Tensor:
+        return torch.sigmoid(x) * x - 3
+
+    assert "silu" not in str(fxc.compile(model, (X,)).ir)
+    with fxc.register_pattern(silu, F.silu, (X,)):
+        assert "silu" in str(fxc.compile(model, (X,), options={"target": None}).ir)
+    assert "silu" not in str(fxc.compile(model, (X,), options={"target": None}).ir)
+
+
 def test_torch_compile_applies_it() -> None:
     calls = list[str]()
 
@@ -169,6 +179,17 @@ def test_literals_are_equal_in_type() -> None:
     assert "threshold" not in applied(lambda x: torch.relu(x) + 1.0, X)
     assert "threshold" not in applied(lambda x: torch.relu(x) + True, X)
     assert "threshold" not in applied(lambda x: torch.relu(x).add(1, alpha=2), X)
+
+
+def test_sizes_and_dimensions_that_are_literals() -> None:
+    """The structure ignores them, and the exact match does not."""
+    fxc.register_pattern(lambda x: torch.relu(x).view(2, 6), lambda x: F.threshold(x, 0, 0).view(2, 6), (X,), name="view")
+    fxc.register_pattern(lambda x: torch.sin(x).sum(1), lambda x: torch.sin(x).cumsum(1)[:, -1].contiguous(), (X,), name="sum")
+    assert "threshold" in applied(lambda x: torch.relu(x).view(2, 6), X)
+    assert "threshold" not in applied(lambda x: torch.relu(x).view(6, 2), X)
+    assert "threshold" not in applied(lambda x: torch.relu(x).view(2, 6, 1), X)
+    assert "cumsum" not in applied(lambda x: torch.sin(x).sum(0), X)
+    assert "cumsum" not in applied(lambda x: torch.sin(x).sum(1, keepdim=True), X)
 
 
 def test_operands_of_sums_and_products_may_be_exchanged() -> None:
