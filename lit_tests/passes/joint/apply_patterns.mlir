@@ -1,4 +1,4 @@
-// RUN: fxc-opt %s --split-input-file -p 'apply-patterns{files=%S/inputs/silu.mlir,%S/inputs/attention.mlir,%S/inputs/masked_attention.mlir,%S/inputs/range_of.mlir,%S/inputs/product.mlir}' | filecheck %s
+// RUN: fxc-opt %s --split-input-file -p 'apply-patterns{files=%S/inputs/silu.mlir,%S/inputs/attention.mlir,%S/inputs/masked_attention.mlir,%S/inputs/range_of.mlir,%S/inputs/product.mlir,%S/inputs/negations.mlir}' | filecheck %s
 
 /// Operands of a product may be exchanged; names and uses stay.
 // CHECK-LABEL: func.func @commuted
@@ -69,6 +69,29 @@ func.func @write_elsewhere(%x: tensor<2x3xf32>) {
   %w = torch.aten.neg_.default(%c) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %y = torch.aten.mul.Tensor(%x, %s) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
   fx.output((%y, %w)) : (tensor<2x3xf32>, tensor<2x3xf32>) -> ()
+}
+
+// -----
+
+/// An operation that is saved or recomputed by a mark stays.
+// CHECK-LABEL: func.func @marked
+// CHECK-NOT:     silu
+func.func @marked(%x: tensor<2x3xf32>) {
+  %s = torch.aten.sigmoid.default(%x) {autodiff.recomputed} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %y = torch.aten.mul.Tensor(%x, %s) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  fx.output(%y) : (tensor<2x3xf32>) -> ()
+}
+
+// -----
+
+/// A result that is returned must not become the argument itself.
+// CHECK-LABEL: func.func @becomes_argument
+// CHECK-NEXT:    %y = torch.aten.neg.default
+// CHECK:         fx.output(%z)
+func.func @becomes_argument(%x: tensor<2x3xf32>) {
+  %y = torch.aten.neg.default(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %z = torch.aten.neg.default(%y) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  fx.output(%z) : (tensor<2x3xf32>) -> ()
 }
 
 // -----

@@ -80,8 +80,8 @@ class TracedPattern(Pattern):
         return False
 
     def new_match(self, misses: Misses | None) -> PatternMatch:
-        """An empty match, which uses each operation of a replacement at most as an operand."""
-        return PatternMatch(lambda each: each not in self.inserted, misses=misses)
+        """An empty match. It uses operations of replacements, and those with marks of the partition, at most as operands."""
+        return PatternMatch(lambda each: each not in self.inserted and not _is_marked(each), misses=misses)
 
     def matched(self, ops: Sequence[Operation], values: Sequence[SSAValue]) -> None:
         """Called with the operations of a match, in order, and the values of the parameters, before the replacement."""
@@ -360,6 +360,11 @@ def is_matchable(snippet: Snippet) -> bool:
         return False
     read = {operand for op in needed_tensors(snippet) for operand in op.operands}
     return all(argument in read for argument in snippet.block.args)
+
+
+def _is_marked(op: Operation) -> bool:
+    """Whether ``op`` states in which part of a joint graph it is, or whether it is saved or recomputed."""
+    return any(name.startswith("autodiff.") for name in op.attributes)
 
 
 def shared_memory(snippet: Snippet, context: FxcContext) -> set[tuple[int, int]]:
