@@ -152,6 +152,14 @@ DERIVATIVE = NamedPipeline(
 ``reductions``: as in ``optimize``.
 """
 
+JOINT = NamedPipeline((
+    PassSpec("lower-to-torch"),
+    PassSpec("partition-default"),
+    PassSpec("split-joint"),
+))  # fmt: skip
+"""Split a captured joint graph of forward and backward into a module for each. ``torch.compile`` runs it before
+``aot-forward`` and ``aot-backward``."""
+
 LOWER_KERNELS = NamedPipeline(
     (
         PassSpec("choose-products"),
@@ -283,6 +291,7 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "optimize": OPTIMIZE,
     "torchscript": TORCHSCRIPT,
     "derivative": DERIVATIVE,
+    "joint": JOINT,
     "lower-kernels": LOWER_KERNELS,
     "lower-to-plan": LOWER_TO_PLAN,
     "lower-subgraph": LOWER_SUBGRAPH,

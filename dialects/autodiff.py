@@ -59,6 +59,14 @@ IMPLEMENTS = "autodiff.implements"
 """The attribute of a module whose entry implements the function of that name: ``f``, or ``df`` for the set of defined incoming
 gradients that is marked on the arguments of the entry."""
 
+FORWARD_RESULTS, TANGENT, WRITTEN = "autodiff.forward_results", "autodiff.tangent", "autodiff.written"
+"""Of a joint graph of forward and backward: the number of results of the forward, which are the first; marks of the arguments
+that are gradients of these results, and of those that the caller overwrites after the forward."""
+
+PART, SAVED, RECOMPUTED = "autodiff.part", "autodiff.saved", "autodiff.recomputed"
+"""Of an operation of a joint graph: the part that it must be in, ``forward`` or ``backward``; the indices of its results that
+are saved for the backward, elements if it returns a tuple; and that the backward computes it again."""
+
 
 def is_differentiable(type: Attribute) -> bool:
     """Whether a value of ``type`` can have a gradient: a tensor of floating-point or complex numbers."""

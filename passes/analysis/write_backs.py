@@ -48,7 +48,8 @@ def insert_write_backs(function: FuncOp) -> None:
     for value in dict.fromkeys(values):
         kept = value not in arguments
         if (kept or len(written) > 1) and is_view_of(value, written - ({arguments[value]} if not kept else set())):
-            copies[value] = _copied(value, last)
+            Rewriter.insert_op(ops := copy_of(value), InsertPoint.before(last))
+            copies[value] = ops[-1].results[0]
     for argument, value in pairs:
         if value is not argument:
             call = torch_op(COPY).build_call([argument, copies[value]], {}, [argument.type])
@@ -79,8 +80,8 @@ def _returned(function: FuncOp) -> list[SSAValue]:
     return list(last.operands) if last is not None else []
 
 
-def _copied(value: SSAValue, before: Operation) -> SSAValue:
-    """A copy of ``value`` with the same strides.
+def copy_of(value: SSAValue) -> list[TorchOp]:
+    """Operations, not yet in a block, the last of which returns a copy of ``value`` with the same strides.
 
     ``clone`` preserves the strides of dense tensors only. Other tensors may have gaps or overlapping elements: all memory from
     their first element to their last is copied.
@@ -100,9 +101,8 @@ def _copied(value: SSAValue, before: Operation) -> SSAValue:
         copy = torch_op("aten.clone.default").build_call([memory.results[0]], {}, [flat])
         places = [list(map(int_attr, each)) for each in (shape, steps)]
         ops = [memory, copy, as_strided.build_call([copy.results[0], *places], {}, [type])]
-    Rewriter.insert_op(ops, InsertPoint.before(before))
     ops[-1].results[0]._name = value._name
-    return ops[-1].results[0]
+    return ops
 
 
 def _drop(function: FuncOp, last: Operation, marks: list[int | None], values: Mapping[SSAValue, SSAValue]) -> None:

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
@@ -141,8 +141,9 @@ def _shares(op: Operation, value: SSAValue) -> bool:
 def return_last_writes(function: FuncOp) -> bool:
     """Replace the final copies into arguments by results in front, marked ``fx.mutates``.
 
-    A copy of a value that ``function`` also returns stays, because the result must not be the argument. Returns whether these
-    copies were all writes of ``function``; otherwise nothing is changed.
+    A copy of a value that ``function`` also returns stays, because the result must not be the argument. Attributes of the other
+    copies become those of the results. Returns whether these copies were all writes of ``function``; otherwise nothing is
+    changed.
     """
     last = function.body.block.last_op
     copies = _last_copies(last)
@@ -157,10 +158,11 @@ def return_last_writes(function: FuncOp) -> bool:
         return False
     stay = [source in last.operands for source in sources]
     values = [copy.results[0] if stays else source for copy, source, stays in zip(copies, sources, stay, strict=True)]
+    attributes = [{} if stays else dict(copy.attributes) for copy, stays in zip(copies, stay, strict=True)]
     for copy, stays in zip(copies, stay, strict=True):
         if not stays:
             Rewriter.erase_op(copy)
-    _return(function, last, values, results, targets)
+    _return(function, last, values, results, targets, attributes)
     return True
 
 
@@ -186,15 +188,22 @@ def _is_leaf(tree: Tree) -> bool:
 
 
 def _return(
-    function: FuncOp, last: OutputOp, new: list[SSAValue], results: tuple[Tree, ...] | list[Tree], targets: list[SSAValue]
+    function: FuncOp,
+    last: OutputOp,
+    new: list[SSAValue],
+    results: tuple[Tree, ...] | list[Tree],
+    targets: list[SSAValue],
+    attributes: list[dict[str, Attribute]],
 ) -> None:
+    """Return ``new``, the new values of ``targets`` with more ``attributes`` of these results, in front of ``results``."""
     listed = (*new, *results)
     Rewriter.insert_op(
         OutputOp.build_call([listed], {}, [], attributes=last.attributes, location=last.location), InsertPoint.before(last)
     )
     Rewriter.erase_op(last)
     values = [leaf for leaf in leaves(listed) if isinstance(leaf, SSAValue)]
-    marks = [DictionaryAttr({MUTATES: int_attr(target.index)}) for target in targets if isinstance(target, BlockArgument)]
+    indices = [int_attr(target.index) for target in targets if isinstance(target, BlockArgument)]
+    marks = [DictionaryAttr({MUTATES: index, **kept}) for index, kept in zip(indices, attributes, strict=True)]
     rest = list(function.res_attrs) if function.res_attrs is not None else [DictionaryAttr({})] * (len(values) - len(marks))
     function.properties["function_type"] = FunctionType.from_lists(function.function_type.inputs.data, [v.type for v in values])
     function.properties["res_attrs"] = ArrayAttr([*marks, *rest])

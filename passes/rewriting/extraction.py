@@ -19,8 +19,15 @@ def extracted(module: ModuleOp, function: FuncOp) -> ModuleOp:
 
     Of functions and kernels it has copies of those that ``function`` reaches.
     """
-    functions = [reached.clone() for reached in _reachable(module, function)]
-    main = functions[0]
+    return with_entry(module, function.clone())
+
+
+def with_entry(module: ModuleOp, main: FuncOp) -> ModuleOp:
+    """A module with the attributes and declarations of ``module``, whose entry is ``main``, which was in no module before.
+
+    Of functions and kernels it has copies of those that ``main`` reaches.
+    """
+    functions = [main, *(reached.clone() for reached in _reachable(module, main)[1:])]
     main.properties["sym_name"] = StringAttr("main")
     main.properties.pop("sym_visibility", None)
     launched = {op.callee.root_reference.data for each in functions for op in each.walk() if isinstance(op, LaunchOp)}

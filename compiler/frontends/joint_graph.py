@@ -1,0 +1,118 @@
+"""Joint graphs of AOTAutograd, forward and backward in one: import with the attributes of ``passes/analysis/joint_graph``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import CheckpointPolicy
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, UnitAttr, i64
+from xdsl.ir import Operation
+
+from fxc.bridge.location import node_name
+from fxc.bridge.values import is_sequence
+from fxc.dialects.attributes.values import int_attr, leaves, str_attr
+from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
+from fxc.dialects.base.effects import has_side_effect
+from fxc.dialects.entry import argument_attributes
+from fxc.dialects.fx import OutputOp
+from fxc.errors import CaptureError
+from fxc.frontends.import_fx import import_fx
+from fxc.program.program import Program
+
+_RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
+
+
+def import_joint(joint: GraphModule, forward_results: int) -> Program:
+    """The joint program of the graph that AOTAutograd partitions, of which the first results are those of the forward.
+
+    Activation checkpointing becomes marks of operations. CaptureError for graphs that only PyTorch can partition.
+    """
+    _refuse_other_arguments(joint)
+    program = import_fx(joint)
+    function = program.main
+    last = function.body.block.last_op
+    assert isinstance(last, OutputOp)
+    function.attributes[FORWARD_RESULTS] = int_attr(forward_results)
+    flat = OutputOp.build_call([list(leaves(last.trees()[0][0]))], {}, [], location=last.location)
+    function.body.block.insert_op_before(flat, last)
+    last.detach()
+    last.erase()
+    written = _written(joint, forward_results)
+    marks = [
+        {TANGENT: UnitAttr()} if "tangents" in str(node.target) else {WRITTEN: UnitAttr()} if node in written else {}
+        for node in joint.graph.find_nodes(op="placeholder")
+    ]
+    given = zip(argument_attributes(function), marks, strict=True)
+    if marks:
+        function.properties["arg_attrs"] = ArrayAttr([DictionaryAttr({**each.data, **more}) for each, more in given])
+    ops = {node_name(op.location): op for op in function.body.block.ops}
+    policies = _policies(joint)
+    for node in joint.graph.nodes:
+        if node.op not in ("placeholder", "output", "get_attr"):
+            _mark(node, ops, policies)
+    return program
+
+
+def _refuse_other_arguments(joint: GraphModule) -> None:
+    """CaptureError for arguments, results and operators that the runtime of AOTAutograd passes in another way than tensors."""
+    for node in joint.graph.nodes:
+        if node.op == "placeholder" and not str(node.target).startswith(("primals", "tangents")):
+            raise CaptureError(f"the joint graph has the argument {node.target}, which is neither a primal nor a tangent")
+        if node.meta.get("saved_tensor_with_no_vc_check"):
+            raise CaptureError(f"the joint graph saves {node.name} without a check of its version")
+        if getattr(node.target, "__name__", "") == "with_effects":
+            raise CaptureError("the joint graph orders effects by tokens")
+
+
+def _written(joint: GraphModule, forward_results: int) -> set[Node]:
+    """The placeholders that the caller overwrites with results of the forward."""
+    output = joint.graph.output_node()
+    described = tree_leaves(output.meta.get("desc", []))[:forward_results]
+    inputs = [each.mutated_input for each in described if isinstance(each, InputMutationAOTOutput)]
+    return {node for node in joint.graph.find_nodes(op="placeholder") if node.meta.get("desc") in inputs}
+
+
+def _policies(joint: GraphModule) -> Mapping[Node, Any]:
+    """The checkpoint policy of each node.
+
+    A value between two checkpointed regions is saved, and so is the result of a region that a backward hook reads.
+    """
+    found = {node: node.meta["recompute"] for node in joint.graph.nodes if node.meta.get("recompute") is not None}
+    for node in joint.graph.nodes:
+        if found.get(node) in _RECOMPUTE:
+            region = node.meta.get("ac_graph_id", -1)
+            later = [user for user in node.users if found.get(user) in _RECOMPUTE]
+            is_boundary = any(user.meta.get("ac_graph_id", -1) > region >= 0 for user in later)
+            if is_boundary or (node.meta.get("has_backward_hook") and not later):
+                found[node] = CheckpointPolicy.MUST_SAVE
+    return found
+
+
+def _mark(node: Node, ops: Mapping[str | None, Operation], policies: Mapping[Node, Any]) -> None:
+    tag, policy, op = node.meta.get("partitioner_tag"), policies.get(node), ops.get(node.name)
+    if op is None:
+        return
+    if tag in ("must_be_in_forward", "must_be_in_backward") or (tag == "is_backward" and has_side_effect(op)):
+        op.attributes[PART] = str_attr("forward" if tag == "must_be_in_forward" else "backward")
+    if tag == "is_backward" or policy is None:
+        return
+    source = node.args[0] if node.target is operator.getitem else None
+    if isinstance(source, Node) and is_sequence(source.meta.get("val")):
+        if policy is CheckpointPolicy.MUST_SAVE and isinstance(index := node.args[1], int):
+            _save(ops[source.name], {index})
+    elif policy is CheckpointPolicy.MUST_SAVE:
+        value = node.meta.get("val")
+        _save(op, set(range(len(value))) if is_sequence(value) else {0})
+    elif policy in _RECOMPUTE:
+        op.attributes[RECOMPUTED] = UnitAttr()
+
+
+def _save(op: Operation, indices: set[int]) -> None:
+    known = op.attributes.get(SAVED)
+    indices |= {int(i) for i in known.get_values()} if isinstance(known, DenseArrayBase) else set()
+    op.attributes[SAVED] = DenseArrayBase.from_list(i64, sorted(indices))

@@ -1,0 +1,96 @@
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=split-joint | filecheck %s
+
+/// Results, saved tensors, then saved numbers; the backward takes the numbers first, and the tangents last.
+// CHECK-LABEL: builtin.module @forward {
+// CHECK-NEXT:    func.func @main(%n: !torch.int<"s0">, %x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>) ->
+// CHECK-NEXT:      %t = torch.aten.exp.default(%x) :
+// CHECK-NEXT:      %y = torch.aten.sum.default(%t) :
+// CHECK-NEXT:      fx.output((%y, %t, %n)) :
+// CHECK:       builtin.module @backward {
+// CHECK-NEXT:    func.func @main(%n: !torch.int<"s0">, %t: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %d: tensor<f32>) ->
+// CHECK-NEXT:      %e = torch.aten.expand.default(%d, [%n]) :
+// CHECK-NEXT:      %g = torch.aten.mul.Tensor(%e, %t) :
+// CHECK-NEXT:      fx.output((none, %g)) :
+func.func @sizes_last(%n: !torch.int<"s0">, %x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %d: tensor<f32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  %t = torch.aten.exp.default(%x) {autodiff.saved = array<i64: 0>} : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %y = torch.aten.sum.default(%t) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<f32>
+  %e = torch.aten.expand.default(%d, [%n]) : (tensor<f32>, !torch.int<"s0">) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %g = torch.aten.mul.Tensor(%e, %t) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>, tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  fx.output([%y, none, %g]) : (tensor<f32>, tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> ()
+}
+
+// -----
+
+/// A recomputed operation is in both parts. A mark of a value that the backward does not read saves nothing.
+// CHECK-LABEL: builtin.module @forward {
+// CHECK:           %a = torch.aten.sigmoid.default(%x) :
+// CHECK-NEXT:      %b = torch.aten.cos.default(%a) :
+// CHECK-NEXT:      %y = torch.aten.exp.default(%b) :
+// CHECK-NEXT:      fx.output((%y, %a)) :
+// CHECK:         func.func @main(%a: tensor<4xf32>, %d: tensor<4xf32>) ->
+// CHECK-NEXT:      %b = torch.aten.cos.default(%a) :
+// CHECK-NEXT:      %e = torch.aten.mul.Tensor(%d, %b) :
+func.func @recomputed(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  %a = torch.aten.sigmoid.default(%x) {autodiff.saved = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.cos.default(%a) {autodiff.recomputed} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = torch.aten.exp.default(%b) {autodiff.saved = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  %e = torch.aten.mul.Tensor(%d, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.sigmoid_backward.default(%e, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%y, %g]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// The backward samples from the state that the forward saved.
+// CHECK-LABEL: builtin.module @forward {
+// CHECK:           %state, %r = torch.higher_order.run_and_save_rng_state(#fx.function<"torch.ops.aten.rand_like.default">, %x) :
+// CHECK:           fx.output((%y, %x, %state)) :
+// CHECK:         func.func @main(%x: tensor<4xf32>, %state: tensor<5056xui8>, %d: tensor<4xf32>) ->
+// CHECK-NEXT:      %r = torch.higher_order.run_with_rng_state(%state, #fx.function<"torch.ops.aten.rand_like.default">, %x) :
+// CHECK-NEXT:      %g = torch.aten.mul.Tensor(%d, %r) :
+func.func @random(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  %r = torch.aten.rand_like.default(%x) {autodiff.recomputed} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = torch.aten.mul.Tensor(%x, %r) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.mul.Tensor(%d, %r) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%y, %g]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// The forward overwrites %x, and its caller %z: copies of them are saved. Each part writes what is marked as its.
+// CHECK-LABEL: builtin.module @forward {
+// CHECK-NEXT:    func.func @main(%x: tensor<4xf32>, %z: tensor<4xf32>, %c: tensor<4xf32>) -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32>,
+// CHECK-NEXT:      [[X:%[a-z0-9_]+]] = torch.aten.clone.default(%x) :
+// CHECK-NEXT:      [[Z:%[a-z0-9_]+]] = torch.aten.clone.default(%z) :
+// CHECK:           fx.output((%n, %y, [[X]], [[Z]], %c)) :
+// CHECK:         func.func @main(%x: tensor<4xf32>, %z: tensor<4xf32>, %c: tensor<4xf32>, %d: tensor<4xf32>) -> (tensor<4xf32> {fx.mutates = 2 : i64}, tensor<4xf32>) {
+// CHECK:           fx.output((%m, %h)) :
+func.func @written(%x: tensor<4xf32>, %z: tensor<4xf32> {autodiff.written}, %c: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+-> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32> {fx.mutates = 2 : i64}, tensor<4xf32>, tensor<4xf32>)
+attributes {autodiff.forward_results = 1 : i64} {
+  %n = torch.aten.add.Tensor(%x, 1) : (tensor<4xf32>) -> tensor<4xf32>
+  %y = torch.aten.mul.Tensor(%x, %z) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.mul.Tensor(%d, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.mul.Tensor(%g, %z) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %m = torch.aten.add.Tensor(%d, 1) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%n, %m, %y, %h)) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// An operation in neither part by what it reads is where it is marked.
+// CHECK-LABEL: builtin.module @forward {
+// CHECK:           torch.aten.exp.default(%x) :
+// CHECK-NOT:       torch.aten.rand_like
+// CHECK:       builtin.module @backward {
+// CHECK:           torch.aten.rand_like.default(%x) :
+func.func @marked_parts(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  %y = torch.aten.exp.default(%x) {autodiff.part = "forward"} : (tensor<4xf32>) -> tensor<4xf32>
+  %r = torch.aten.rand_like.default(%x) {autodiff.part = "backward"} : (tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.mul.Tensor(%d, %r) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%x, %g]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}

@@ -1,0 +1,261 @@
+"""Joint graphs of forward and backward: which operations each part needs, and which values the backward takes from the forward.
+
+A joint graph is an entry function without mutation, except of arguments. ``dialects/autodiff`` documents its attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, TupleType, UnitAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor
+from fxc.dialects.attributes.values import isa, leaves
+from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
+from fxc.dialects.base.effects import has_side_effect, is_random, writes
+from fxc.dialects.entry import argument_attributes, find_entry
+from fxc.dialects.fx import GetAttrOp, OutputOp
+from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.constants import is_constant
+from fxc.passes.analysis.write_backs import MUTATES
+
+Leaf = SSAValue | Attribute
+"""What a function returns at one place: a value, or a constant such as none."""
+
+
+@dataclass(frozen=True)
+class JointGraph:
+    """The joint graph in ``function``.
+
+    ``results``: what the forward returns. ``gradients``: what the backward returns. ``write_backs``: new values of arguments,
+    which are no results of either. ``tangents``: the arguments that are gradients; the others are primals. ``written``: the
+    primals that the forward or its caller overwrites. ``backward``: the operations that depend on a tangent or are marked so.
+    ``forward``: those that the forward runs, for its results, for effects, or because they are marked so or saved. An operation
+    in neither runs in the backward where that needs it.
+    """
+
+    function: FuncOp
+    results: tuple[Leaf, ...]
+    gradients: tuple[Leaf, ...]
+    write_backs: tuple[WriteBack, ...]
+    tangents: frozenset[SSAValue]
+    written: frozenset[SSAValue]
+    backward: frozenset[Operation]
+    forward: frozenset[Operation]
+
+    @property
+    def block(self) -> Block:
+        return self.function.body.block
+
+    @property
+    def primals(self) -> list[BlockArgument]:
+        return [argument for argument in self.block.args if argument not in self.tangents]
+
+    def demand(self) -> Demand:
+        """What the backward needs, with the marks as they are."""
+        needed = {leaf for leaf in self.gradients if isinstance(leaf, SSAValue)}
+        needed |= {back.value for back in self.write_backs if back.in_backward}
+        ops, saved, missing = list[Operation](), list[SSAValue](), list[SSAValue]()
+        for op in reversed(list(self.block.ops)):
+            if op is self.block.last_op or not ((op in self.backward and must_run(op)) or needed.intersection(op.results)):
+                continue
+            if op not in self.backward:
+                marked = saved_results(op)
+                saved += [value for value in reversed(op.results) if value in needed and value in marked]
+                unsaved = [value for value in reversed(op.results) if value in needed and value not in marked]
+                if not unsaved:
+                    continue
+                if not self._is_recomputed(op):
+                    missing += unsaved
+                    continue
+            ops.append(op)
+            needed.update(values_read(op))
+        arguments = [argument for argument in self.primals if argument in needed]
+        return Demand(ops[::-1], arguments, saved[::-1], missing[::-1])
+
+    def _is_recomputed(self, op: Operation) -> bool:
+        """Whether the backward may run ``op``, which does not depend on a tangent, to compute a result that is not saved."""
+        if must_run(op):
+            return RECOMPUTED in op.attributes and is_random(op) and isinstance(op, TorchOp) and writes(op) == []
+        if RECOMPUTED in op.attributes or _is_free(op):
+            return True
+        return op not in self.forward and not _reads_sizes(op)
+
+
+@dataclass(frozen=True)
+class WriteBack:
+    """``value`` is the new value of ``argument``, which the backward writes, or else the forward."""
+
+    value: SSAValue
+    argument: BlockArgument
+    in_backward: bool
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What the backward needs: the operations that it runs, and the values that it takes from the forward.
+
+    ``arguments``: primals. ``saved``: results of operations that are marked. ``missing``: results that are not marked as saved,
+    of operations that the backward may not run. All are in the order of the joint graph.
+    """
+
+    ops: list[Operation]
+    arguments: list[BlockArgument]
+    saved: list[SSAValue]
+    missing: list[SSAValue]
+
+
+def joint_graph(module: ModuleOp) -> JointGraph:
+    """The joint graph in the entry of ``module``. OpPassFailedException where there is none, or where its marks are wrong."""
+    function = find_entry(module)
+    if function is None or function.is_declaration or len(function.body.blocks) != 1:
+        raise OpPassFailedException("the module has no entry function of one block", module)
+    count = function.attributes.get(FORWARD_RESULTS)
+    if not isinstance(count, IntegerAttr):
+        hint = f"set {FORWARD_RESULTS} to the number of results of the forward, or import the model with fxc import --joint"
+        raise OpPassFailedException(f"@{function.sym_name.data} is not a joint graph: {hint}", function)
+    returned, marks = _returned(function), [each.data.get(MUTATES) for each in function.res_attrs or ()]
+    attributes = argument_attributes(function)
+    tangents = frozenset(arg for arg, each in zip(function.args, attributes, strict=True) if TANGENT in each.data)
+    backward = _tangents_closure(function, tangents)
+    results, write_backs, values = list[Leaf](), list[WriteBack](), 0
+    for leaf in returned:
+        mark = None
+        if isinstance(leaf, SSAValue):
+            mark, values = (marks[values] if values < len(marks) else None), values + 1
+        if isinstance(leaf, SSAValue) and isinstance(mark, IntegerAttr):
+            part = function.res_attrs.data[values - 1].data.get(PART) if function.res_attrs is not None else None
+            in_backward = leaf in tangents or leaf.owner in backward or part == StringAttr("backward")
+            write_backs.append(WriteBack(leaf, function.args[mark.value.data], in_backward))
+        else:
+            results.append(leaf)
+    split = count.value.data
+    if not 0 <= split <= len(results):
+        message = f"{FORWARD_RESULTS} is {split}, but @{function.sym_name.data} returns {len(results)} values"
+        raise OpPassFailedException(message, function)
+    written = {arg for arg, each in zip(function.args, attributes, strict=True) if WRITTEN in each.data}
+    written |= {back.argument for back in write_backs if not back.in_backward}
+    written |= {value for op in function.body.block.ops if op not in backward for value in writes(op) or ()}
+    roots = [leaf for leaf in results[:split] if isinstance(leaf, SSAValue)]
+    roots += [back.value for back in write_backs if not back.in_backward]
+    forward = _required_forward(function, roots, backward)
+    _check(function, roots, tangents, backward)
+    return JointGraph(
+        function,
+        tuple(results[:split]),
+        tuple(results[split:]),
+        tuple(write_backs),
+        tangents,
+        frozenset(written),
+        frozenset(backward),
+        frozenset(forward),
+    )
+
+
+def values_read(op: Operation) -> list[SSAValue]:
+    """The values that ``op`` and the operations in its regions read, without those that it defines."""
+    if not op.regions:
+        return list(op.operands)
+    inner = {value for each in op.walk() for value in each.results}
+    inner |= {arg for each in op.walk() for region in each.regions for block in region.blocks for arg in block.args}
+    return [value for each in op.walk() for value in each.operands if value not in inner]
+
+
+def must_run(op: Operation) -> bool:
+    """Whether ``op`` runs even if its results are unused, and only once: it writes, has a side effect, or is random."""
+    return has_side_effect(op) or writes(op) != []
+
+
+def is_number(value: SSAValue) -> bool:
+    """Whether ``value`` is a number of the host, such as a size."""
+    return isinstance(value.type, (IntType, FloatType, BoolType))
+
+
+def can_be_saved(value: SSAValue) -> bool:
+    return is_tensor(value.type) or is_number(value)
+
+
+def saved_results(op: Operation) -> list[SSAValue]:
+    """The results of ``op`` that are marked as saved. OpPassFailedException for a result that it does not have."""
+    mark = op.attributes.get(SAVED)
+    if mark is None or (len(op.results) == 1 and isinstance(op.results[0].type, TupleType)):
+        return []
+    indices = mark.get_values() if isa(mark, DenseArrayBase) else None
+    if indices is None or not all(isinstance(i, int) and 0 <= i < len(op.results) for i in indices):
+        message = f"{SAVED} is {mark}, but an array<i64> of indices of the {len(op.results)} results is expected"
+        raise OpPassFailedException(message, op)
+    return [op.results[int(i)] for i in indices]
+
+
+def mark_saved(value: SSAValue) -> None:
+    """Mark ``value``, the result of an operation, as saved for the backward."""
+    op = value.owner
+    assert isinstance(op, Operation)
+    marked = {*saved_results(op), value}
+    op.attributes[SAVED] = DenseArrayBase.from_list(i64, [i for i, result in enumerate(op.results) if result in marked])
+
+
+def mark_recomputed(op: Operation) -> None:
+    """Let the backward compute the results of ``op`` that are not saved."""
+    op.attributes[RECOMPUTED] = UnitAttr()
+
+
+def _returned(function: FuncOp) -> list[Leaf]:
+    last = function.body.block.last_op
+    assert last is not None
+    return list(leaves(last.trees()[0][0])) if isinstance(last, OutputOp) else list(last.operands)
+
+
+def _tangents_closure(function: FuncOp, tangents: frozenset[SSAValue]) -> set[Operation]:
+    found, values = set[Operation](), set[SSAValue](tangents)
+    for op in function.body.block.ops:
+        if op is function.body.block.last_op:
+            break
+        if op.attributes.get(PART) == StringAttr("backward") or not values.isdisjoint(values_read(op)):
+            found.add(op)
+            values.update(op.results)
+    return found
+
+
+def _required_forward(function: FuncOp, roots: list[SSAValue], backward: set[Operation]) -> set[Operation]:
+    found, needed = set[Operation](), set(roots)
+    for op in reversed(list(function.body.block.ops)):
+        if op is function.body.block.last_op or op in backward:
+            continue
+        is_root = SAVED in op.attributes or op.attributes.get(PART) == StringAttr("forward") or must_run(op)
+        if is_root or not needed.isdisjoint(op.results):
+            found.add(op)
+            needed.update(values_read(op))
+    return found
+
+
+def _check(function: FuncOp, roots: list[SSAValue], tangents: frozenset[SSAValue], backward: set[Operation]) -> None:
+    """OpPassFailedException where the forward would have to run an operation of the backward."""
+    for value in roots:
+        if value in tangents or value.owner in backward:
+            message = f"the forward returns %{value.name_hint}, which depends on a gradient; {FORWARD_RESULTS} is too large"
+            raise OpPassFailedException(message, function)
+    for op in backward:
+        if SAVED in op.attributes or op.attributes.get(PART) == StringAttr("forward"):
+            raise OpPassFailedException("it depends on a gradient, so the forward can neither run it nor save its results", op)
+
+
+def _is_free(op: Operation) -> bool:
+    """Whether ``op`` states its result, or computes with numbers only."""
+    if is_constant(op) or isinstance(op, GetAttrOp):
+        return True
+    return bool(op.results) and all(map(is_number, [*op.operands, *op.results])) and not op.regions
+
+
+def _reads_sizes(op: Operation) -> bool:
+    """Whether ``op`` computes numbers from a tensor: such numbers are saved instead of the tensor."""
+    return any(map(is_number, op.results)) and any(is_tensor(value.type) for value in op.operands)
+
+
+def forward_operations(graph: JointGraph) -> Iterator[Operation]:
+    """The operations of the forward, in order."""
+    return (op for op in graph.block.ops if op in graph.forward)

@@ -1,0 +1,208 @@
+"""Split a joint graph into modules for forward and backward, by its marks.
+
+Assumes  a joint graph at the torch level, in which a partition pass marked what is saved.
+Ensures  ``@forward`` returns the results, then saved tensors, then saved numbers; ``@backward`` takes the numbers, the
+         tensors and the tangents. Random operators that are computed again use the saved state of the generator.
+Leaves   declarations, which both modules have. Fails where the backward reads a value that is neither saved nor
+         computed again. Of a primal that is overwritten a copy is saved.
+Cost     a copy of the graph.
+
+Before:
+    func.func @main(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+    attributes {autodiff.forward_results = 1 : i64} {
+      %t = torch.aten.tanh.default(%x) {autodiff.saved = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+      %y = torch.aten.exp.default(%t) {autodiff.recomputed} : (tensor<4xf32>) -> tensor<4xf32>
+      %e = torch.aten.mul.Tensor(%d, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %g = torch.aten.tanh_backward.default(%e, %t) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      fx.output([%y, %g]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+    }
+After:
+    builtin.module @forward {
+      func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+        %t = torch.aten.tanh.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+        %y = torch.aten.exp.default(%t) : (tensor<4xf32>) -> tensor<4xf32>
+        fx.output((%y, %t)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+      }
+    }
+    builtin.module @backward {
+      func.func @main(%t: tensor<4xf32>, %d: tensor<4xf32>) -> tensor<4xf32> {
+        %y = torch.aten.exp.default(%t) : (tensor<4xf32>) -> tensor<4xf32>
+        %e = torch.aten.mul.Tensor(%d, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        %g = torch.aten.tanh_backward.default(%e, %t) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        fx.output((%g,)) : (tensor<4xf32>) -> ()
+      }
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from fxc.dialects.attributes.values import int_attr, str_attr
+from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
+from fxc.dialects.base.effects import is_random
+from fxc.dialects.context import FxcContext
+from fxc.dialects.entry import argument_attributes
+from fxc.dialects.fx import OutputOp
+from fxc.dialects.plan.types import storage_bytes
+from fxc.dialects.text.diagnostics import OpPassFailedException, place_of
+from fxc.dialects.text.syntax import copy_names, written_name
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.joint_graph import Demand, JointGraph, Leaf, is_number, joint_graph, must_run, values_read
+from fxc.passes.analysis.write_backs import MUTATES, copy_of
+from fxc.passes.joint.split_joint.generator_state import run_with_state, save_state
+from fxc.passes.rewriting.extraction import with_entry
+from fxc.passes.rewriting.functions import copy_op
+from fxc.passes.rewriting.remarks import remark, wanted
+
+
+@dataclass(frozen=True)
+class SplitJointPass(ModulePass):
+    name = "split-joint"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        graph = joint_graph(op)
+        demand = graph.demand()
+        for value in demand.missing:
+            _refuse(value)
+        parts = dict(zip(("forward", "backward"), _split(ctx, graph, demand), strict=True))
+        if wanted(self.name):
+            _report(self.name, graph, demand)
+        modules = [with_entry(op, function) for function in parts.values()]
+        Rewriter.erase_op(graph.function)
+        for name, module in zip(parts, modules, strict=True):
+            module.properties["sym_name"] = StringAttr(name)
+            op.body.block.add_op(module)
+
+
+def _refuse(value: SSAValue) -> None:
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    once = must_run(owner) and not is_random(owner)
+    why = "has an effect, so it runs once" if once else "is not marked autodiff.recomputed"
+    message = f"the backward reads %{written_name(value) or '_'}, which is not marked autodiff.saved, and the operation {why}"
+    raise OpPassFailedException(f"{message}; partition-default marks all such values", owner)
+
+
+@dataclass
+class _Body:
+    """The body of a part: ``values`` maps values of the joint graph to values of the part."""
+
+    block: Block
+    values: dict[SSAValue, SSAValue]
+    attributes: list[DictionaryAttr] = field(default_factory=list[DictionaryAttr])
+
+    def argument(self, like: SSAValue, attributes: DictionaryAttr) -> BlockArgument:
+        made = self.block.insert_arg(like.type, len(self.block.args))
+        copy_names([like], [made])
+        made.location = like.location if isinstance(like, BlockArgument) else like.owner.location  # type: ignore[union-attr]
+        self.attributes.append(attributes)
+        return made
+
+    def add(self, op: Operation) -> None:
+        copy = copy_op(op, self.values)
+        for mark in (PART, SAVED, RECOMPUTED):
+            copy.attributes.pop(mark, None)
+        self.block.add_op(copy)
+
+    def function(self, written: Sequence[tuple[SSAValue, BlockArgument]], returned: Iterable[Leaf], like: FuncOp) -> FuncOp:
+        """The function that returns ``returned`` and writes arguments."""
+        leaves = [*(value for value, _ in written), *returned]
+        last = like.body.block.last_op
+        assert last is not None
+        self.block.add_op(OutputOp.build_call([tuple(leaves)], {}, [], location=last.location))
+        results = [leaf.type for leaf in leaves if isinstance(leaf, SSAValue)]
+        type = FunctionType.from_lists([argument.type for argument in self.block.args], results)
+        has_attributes = any(each.data for each in self.attributes)
+        made = FuncOp("main", type, Region(self.block), arg_attrs=ArrayAttr(self.attributes) if has_attributes else None)
+        made.attributes.update({name: value for name, value in like.attributes.items() if name != FORWARD_RESULTS})
+        made.location = like.location
+        if written:
+            marks = [DictionaryAttr({MUTATES: int_attr(argument.index)}) for _, argument in written]
+            made.properties["res_attrs"] = ArrayAttr(marks + [DictionaryAttr({})] * (len(results) - len(marks)))
+        return made
+
+
+def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, FuncOp]:
+    facts = dict(zip(graph.function.args, map(_unmarked, argument_attributes(graph.function)), strict=True))
+    forward, states = _Body(Block(), {}), dict[Operation, SSAValue]()
+    forward.values |= {argument: forward.argument(argument, facts[argument]) for argument in graph.primals}
+    replayed = {op for op in demand.ops if op not in graph.backward and must_run(op)}
+    read = {argument: forward.values[argument] for argument in demand.arguments}
+    for argument in demand.arguments:
+        if argument in graph.written:
+            forward.block.add_ops(ops := copy_of(forward.values[argument]))
+            read[argument] = ops[-1].results[0]
+    for op in graph.block.ops:
+        if op in replayed and isinstance(op, TorchOp):
+            states[op] = save_state(ctx, op, forward.block, forward.values)
+        elif op in graph.forward:
+            forward.add(op)
+    read |= {value: forward.values[value] for value in demand.saved}
+    targets = [back.argument for back in graph.write_backs if back.in_backward]
+    apart = [each for each in dict.fromkeys(targets) if read.get(each) is not forward.values[each]]
+    numbers = [value for value in read if is_number(value)]
+    tensors = [value for value in read if not is_number(value)]
+    returned = [forward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.results]
+    saved = [read[value] for value in tensors] + [forward.values[each] for each in apart] + list(states.values())
+    written = [
+        (forward.values[back.value], forward.block.args[graph.primals.index(back.argument)])
+        for back in graph.write_backs
+        if not back.in_backward
+    ]
+    made = forward.function(written, [*returned, *saved, *(read[value] for value in numbers)], graph.function)
+
+    backward = _Body(Block(), {})
+    backward.values |= {value: backward.argument(value, _facts(value, facts)) for value in (*numbers, *tensors)}
+    memory = {each: backward.argument(each, facts[each]) for each in apart}
+    known = {op: backward.argument(state, _facts(state, facts)) for op, state in states.items()}
+    backward.values |= {each: backward.argument(each, facts[each]) for each in graph.block.args if each in graph.tangents}
+    for op in demand.ops:
+        if op in known:
+            assert isinstance(op, TorchOp)
+            run_with_state(op, known[op], backward.block, backward.values)
+        else:
+            backward.add(op)
+    memory |= {each: backward.values[each] for each in targets if each not in memory}  # type: ignore[dict-item]
+    written = [(backward.values[back.value], memory[back.argument]) for back in graph.write_backs if back.in_backward]
+    gradients = [backward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.gradients]
+    return made, backward.function(written, gradients, graph.function)
+
+
+def _unmarked(attributes: DictionaryAttr) -> DictionaryAttr:
+    return DictionaryAttr({name: value for name, value in attributes.data.items() if name not in (TANGENT, WRITTEN)})
+
+
+def _facts(value: SSAValue, facts: Mapping[SSAValue, DictionaryAttr]) -> DictionaryAttr:
+    """The attributes of an argument of the backward that has ``value``; none where arguments of the joint graph have none."""
+    if value in facts or not any(each.data for each in facts.values()):
+        return facts.get(value, DictionaryAttr({}))
+    name = str_attr(value.name_hint or "saved")
+    return DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": name})
+
+
+def _report(name: str, graph: JointGraph, demand: Demand) -> None:
+    """Write a remark for each saved tensor: its size, what reads it, and the operation that computes it."""
+    readers = dict[SSAValue, Operation]()
+    for op in reversed(demand.ops):
+        readers.update(dict.fromkeys(values_read(op), op))
+    for value in (*demand.arguments, *demand.saved):
+        bytes, owner, reader = storage_bytes(value.type), value.owner, readers.get(value)
+        size = "a number" if is_number(value) else "memory of unknown size" if bytes is None else f"{bytes} bytes"
+        use = "it is a gradient" if reader is None else f"{written_name(value)} is read by {_operator(reader)}"
+        at = f" ({place})" if reader is not None and (place := place_of(reader)) else ""
+        where = [owner] if isinstance(owner, Operation) else [reader] if reader is not None else []
+        remark(name, f"saves {size}: {use}{at}", *where)
+
+
+def _operator(op: Operation) -> str:
+    return op.operator if isinstance(op, TorchOp) else op.name
