@@ -210,9 +210,9 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Generator[None, None, No
             model.get_submodule(path).training = before[path]
 
 
-def compile_graph(graph: GraphModule, options: Options) -> Callable[..., Any]:
-    """Compile a forward or backward graph of AOTAutograd, with the pipeline of ``options``, to a function."""
-    return _compile_program(import_fx(graph), options, AOT)
+def compile_part(program: Program, options: Options) -> Callable[..., Any]:
+    """Compile a forward or backward graph of AOTAutograd, given as a program, to a function. The program is changed."""
+    return _compile_program(program, options, AOT)
 
 
 def compile_inference(program: Program, options: Options) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
+from fxc.compilation.joint_parts import partition, program_of
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropouts, return_views_of_inputs
 from fxc.frontends.eager_calls import EagerCalls
@@ -35,7 +36,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     one run in eager mode.
     With ``freeze``, graphs that are compiled where gradients are off have frozen weights; other graphs are not affected.
     """
-    from fxc.api import compile_graph, compile_inference, run_options
+    from fxc.api import compile_inference, compile_part, run_options
 
     chosen = run_options(options)
     if is_for_eager(graph):
@@ -43,11 +44,11 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     thawed = replace(chosen, freeze=False)
 
     def backward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        return make_boxed_func(compile_graph(aot_graph, thawed))
+        return make_boxed_func(compile_part(program_of(aot_graph), thawed))
 
     def forward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        return make_boxed_func(compile_graph(aot_graph, thawed))
+        return make_boxed_func(compile_part(program_of(aot_graph), thawed))
 
     def infer(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
@@ -61,6 +62,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     backend = aot_autograd(
         fw_compiler=forward,
         bw_compiler=backward,
+        partition_fn=partial(partition, thawed),
         inference_compiler=freeze if chosen.freeze else infer,
         keep_inference_input_mutations=True,  # graphs write mutated inputs directly, so that a kernel can compute into them
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -124,13 +125,21 @@ def _new_value(argument: Node) -> Node | None:
     return copies[-1].args[1] if copies else None  # type: ignore[return-value]
 
 
+def bases_of(view: Node) -> Iterator[Node]:
+    """``view``, and if it is a view by an operator, the node that it views, and so on."""
+    yield view
+    source, schema = view.args[0] if view.args else None, getattr(view.target, "_schema", None)
+    is_view = schema is not None and not schema.is_mutable and any(r.alias_info is not None for r in schema.returns)
+    if isinstance(source, Node) and (is_view or view.target is operator.getitem):
+        yield from bases_of(source)
+
+
 def _same_view(view: Node, of: Node, argument: Node) -> Any:
     """``view``, a chain of view operators on ``of``, applied to ``argument``; ``view`` itself if it is not such a chain."""
     if view is of:
         return argument
-    source, schema = view.args[0] if view.args else None, getattr(view.target, "_schema", None)
-    is_view = schema is not None and not schema.is_mutable and any(r.alias_info is not None for r in schema.returns)
-    if not isinstance(source, Node) or not (is_view or view.target is operator.getitem):
+    source = next(islice(bases_of(view), 1, None), None)
+    if source is None:
         return view
     made = _same_view(source, of, argument)
     if made is source:

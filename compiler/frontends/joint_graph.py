@@ -6,6 +6,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -21,6 +22,7 @@ from fxc.dialects.base.effects import has_side_effect
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fx import OutputOp
 from fxc.errors import CaptureError
+from fxc.frontends.dynamo_graphs import bases_of
 from fxc.frontends.import_fx import import_fx
 from fxc.program.program import Program
 
@@ -32,7 +34,7 @@ def import_joint(joint: GraphModule, forward_results: int) -> Program:
 
     Activation checkpointing becomes marks of operations. CaptureError for graphs that only PyTorch can partition.
     """
-    _refuse_other_arguments(joint)
+    _refuse(joint, forward_results)
     program = import_fx(joint)
     function = program.main
     last = function.body.block.last_op
@@ -42,7 +44,7 @@ def import_joint(joint: GraphModule, forward_results: int) -> Program:
     function.body.block.insert_op_before(flat, last)
     last.detach()
     last.erase()
-    written = _written(joint, forward_results)
+    written = _overwritten(joint, forward_results)
     marks = [
         {TANGENT: UnitAttr()} if "tangents" in str(node.target) else {WRITTEN: UnitAttr()} if node in written else {}
         for node in joint.graph.find_nodes(op="placeholder")
@@ -58,8 +60,11 @@ def import_joint(joint: GraphModule, forward_results: int) -> Program:
     return program
 
 
-def _refuse_other_arguments(joint: GraphModule) -> None:
-    """CaptureError for arguments, results and operators that the runtime of AOTAutograd passes in another way than tensors."""
+def _refuse(joint: GraphModule, forward_results: int) -> None:
+    """CaptureError for what the runtime of AOTAutograd passes in another way than tensors, and for views that it makes again.
+
+    A result that is a view of a written input is made from that input, by metadata that is not in the joint graph.
+    """
     for node in joint.graph.nodes:
         if node.op == "placeholder" and not str(node.target).startswith(("primals", "tangents")):
             raise CaptureError(f"the joint graph has the argument {node.target}, which is neither a primal nor a tangent")
@@ -67,14 +72,21 @@ def _refuse_other_arguments(joint: GraphModule) -> None:
             raise CaptureError(f"the joint graph saves {node.name} without a check of its version")
         if getattr(node.target, "__name__", "") == "with_effects":
             raise CaptureError("the joint graph orders effects by tokens")
+    results = tree_leaves(joint.graph.output_node().args)[:forward_results]
+    returned = dict(zip(results, _overwritten(joint, forward_results)))
+    new = {node.args[1] for node in joint.graph.nodes if node.target is torch.ops.aten.copy_.default} | {
+        result for result, argument in returned.items() if argument is not None
+    }
+    for result in results:
+        if isinstance(result, Node) and returned.get(result) is None and any(base in new for base in bases_of(result)):
+            raise CaptureError(f"the forward returns {result.name}, a view of an input that it writes")
 
 
-def _written(joint: GraphModule, forward_results: int) -> set[Node]:
-    """The placeholders that the caller overwrites with results of the forward."""
-    output = joint.graph.output_node()
-    described = tree_leaves(output.meta.get("desc", []))[:forward_results]
-    inputs = [each.mutated_input for each in described if isinstance(each, InputMutationAOTOutput)]
-    return {node for node in joint.graph.find_nodes(op="placeholder") if node.meta.get("desc") in inputs}
+def _overwritten(joint: GraphModule, forward_results: int) -> list[Node | None]:
+    """For each result of the forward the placeholder that its caller overwrites with it, if there is one."""
+    arguments = {node.meta.get("desc"): node for node in joint.graph.find_nodes(op="placeholder")}
+    described = tree_leaves(joint.graph.output_node().meta.get("desc", []))[:forward_results]
+    return [arguments[each.mutated_input] if isinstance(each, InputMutationAOTOutput) else None for each in described]
 
 
 def _policies(joint: GraphModule) -> Mapping[Node, Any]:

@@ -5,10 +5,10 @@ A joint graph is an entry function without mutation, except of arguments. ``dial
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, TupleType, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TupleType, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
@@ -118,18 +118,14 @@ def joint_graph(module: ModuleOp) -> JointGraph:
     if not isinstance(count, IntegerAttr):
         hint = f"set {FORWARD_RESULTS} to the number of results of the forward, or import the model with fxc import --joint"
         raise OpPassFailedException(f"@{function.sym_name.data} is not a joint graph: {hint}", function)
-    returned, marks = _returned(function), [each.data.get(MUTATES) for each in function.res_attrs or ()]
     attributes = argument_attributes(function)
     tangents = frozenset(arg for arg, each in zip(function.args, attributes, strict=True) if TANGENT in each.data)
     backward = _tangents_closure(function, tangents)
-    results, write_backs, values = list[Leaf](), list[WriteBack](), 0
-    for leaf in returned:
-        mark = None
-        if isinstance(leaf, SSAValue):
-            mark, values = (marks[values] if values < len(marks) else None), values + 1
+    results, write_backs = list[Leaf](), list[WriteBack]()
+    for leaf, facts in returned(function):
+        mark = facts.get(MUTATES)
         if isinstance(leaf, SSAValue) and isinstance(mark, IntegerAttr):
-            part = function.res_attrs.data[values - 1].data.get(PART) if function.res_attrs is not None else None
-            in_backward = leaf in tangents or leaf.owner in backward or part == StringAttr("backward")
+            in_backward = leaf in tangents or leaf.owner in backward or facts.get(PART) == StringAttr("backward")
             write_backs.append(WriteBack(leaf, function.args[mark.value.data], in_backward))
         else:
             results.append(leaf)
@@ -154,6 +150,15 @@ def joint_graph(module: ModuleOp) -> JointGraph:
         frozenset(backward),
         frozenset(forward),
     )
+
+
+def returned(function: FuncOp) -> list[tuple[Leaf, Mapping[str, Attribute]]]:
+    """What ``function`` returns, flat, each with the attributes of the result."""
+    last = function.body.block.last_op
+    assert last is not None
+    found: list[Leaf] = list(leaves(last.trees()[0][0])) if isinstance(last, OutputOp) else list(last.operands)
+    facts = iter(function.res_attrs or ())
+    return [(leaf, next(facts, DictionaryAttr({})).data if isinstance(leaf, SSAValue) else {}) for leaf in found]
 
 
 def values_read(op: Operation) -> list[SSAValue]:
@@ -204,12 +209,6 @@ def mark_recomputed(op: Operation) -> None:
     op.attributes[RECOMPUTED] = UnitAttr()
 
 
-def _returned(function: FuncOp) -> list[Leaf]:
-    last = function.body.block.last_op
-    assert last is not None
-    return list(leaves(last.trees()[0][0])) if isinstance(last, OutputOp) else list(last.operands)
-
-
 def _tangents_closure(function: FuncOp, tangents: frozenset[SSAValue]) -> set[Operation]:
     found, values = set[Operation](), set[SSAValue](tangents)
     for op in function.body.block.ops:
@@ -254,8 +253,3 @@ def _is_free(op: Operation) -> bool:
 def _reads_sizes(op: Operation) -> bool:
     """Whether ``op`` computes numbers from a tensor: such numbers are saved instead of the tensor."""
     return any(map(is_number, op.results)) and any(is_tensor(value.type) for value in op.operands)
-
-
-def forward_operations(graph: JointGraph) -> Iterator[Operation]:
-    """The operations of the forward, in order."""
-    return (op for op in graph.block.ops if op in graph.forward)

@@ -1,0 +1,164 @@
+"""The partition of joint graphs for AOTAutograd: modules for forward and backward, each of which calls a program."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch._functorch.partitioners import default_partition
+from torch._guards import detect_fake_mode
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from fxc.bridge.expressions import parse_expression, sympy_symbol
+from fxc.bridge.tensors import type_of
+from fxc.bridge.values import torch_dtype, value_of
+from fxc.compilation.passes import Passes
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
+from fxc.errors import CaptureError, FallbackWarning, FxcError
+from fxc.export.graph_module import to_fx
+from fxc.frontends.import_fx import import_fx
+from fxc.frontends.joint_graph import import_joint
+from fxc.options import Options
+from fxc.passes.analysis.joint_graph import is_number, returned
+from fxc.passes.analysis.write_backs import MUTATES
+from fxc.program.program import Program
+
+
+class Part(torch.nn.Module):
+    """The forward or the backward of a joint graph, as a program. It runs as a graph, for tracing and debugging."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+
+    def __deepcopy__(self, memo: Any) -> Part:
+        return self
+
+    @cached_property
+    def graph_module(self) -> GraphModule:
+        return to_fx(self.program)
+
+    def forward(self, *args: Any) -> Any:
+        return self.graph_module(*args)
+
+
+def program_of(graph: GraphModule) -> Program:
+    """The program of a graph that AOTAutograd compiles. The caller may change it."""
+    calls = graph.graph.find_nodes(op="call_module")
+    part = graph.get_submodule(str(calls[0].target)) if calls else None
+    return part.program.copy() if isinstance(part, Part) else import_fx(graph)
+
+
+def partition(
+    options: Options, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any
+) -> tuple[GraphModule, GraphModule]:
+    """Split ``joint`` into forward and backward by the pipeline ``joint``.
+
+    A graph that cannot be imported or split gets the default partition of PyTorch.
+    """
+    try:
+        program = import_joint(joint, num_fwd_outputs)
+        # the checks of numbers compare entry functions, and the result has none
+        Passes("joint", replace(options, check_numerics=False)).run(program)
+        return _Modules(joint, program, num_fwd_outputs).made()
+    except CaptureError:
+        pass
+    except FxcError as error:
+        if options.group_limit is None:
+            raise
+        warnings.warn(f"the joint graph is partitioned by PyTorch: {error}", FallbackWarning, stacklevel=2)
+    return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+
+
+class _Modules:
+    """Makes the modules of ``program``, which the pipeline ``joint`` split, with the metadata of ``joint``."""
+
+    def __init__(self, joint: GraphModule, program: Program, count: int) -> None:
+        self.joint, self.count = joint, count
+        self.nodes = {node.name: node for node in joint.graph.nodes}
+        self.forward, self.backward = (_part(program, name) for name in ("forward", "backward"))
+        self.mode = detect_fake_mode([node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder")])
+
+    def made(self) -> tuple[GraphModule, GraphModule]:
+        placeholders = self.joint.graph.find_nodes(op="placeholder")
+        tangents = [node for node in placeholders if "tangents" in str(node.target)]
+        primals = [(node.name, node.meta) for node in placeholders if node not in tangents]
+        arguments = self.backward.main.args
+        saved = [(value.name_hint or "saved", self.facts(value)) for value in arguments[: len(arguments) - len(tangents)]]
+        first = next((i for i, value in enumerate(arguments) if not is_number(value)), len(saved))
+        results = tree_leaves(self.joint.graph.output_node().args, is_leaf=lambda leaf: leaf is None)
+        kept = [facts for _, facts in (*saved[first:], *saved[:first])]
+        given = [*saved, *((node.name, node.meta) for node in tangents)]
+        forward = _module(self.forward, primals, [*results[: self.count], *kept])
+        return forward, _module(self.backward, given, results[self.count :])
+
+    def facts(self, value: SSAValue) -> dict[str, Any]:
+        """The metadata of a value that the backward takes: that of the node that it was, else of a new tensor."""
+        node = self.nodes.get(value.name_hint or "")
+        if node is not None and "val" in node.meta and type_of(node.meta["val"]) == value.type:
+            return dict(node.meta)
+        return {"val": self.fake(value.type)}
+
+    def fake(self, type: Attribute) -> Any:
+        assert self.mode is not None
+        if is_tensor(type):
+            sizes = [self.number(size) for size in types.sizes(type)]
+            steps = types.strides(type)
+            options: Any = {"dtype": torch_dtype(type.element_type), "device": types.device(type)}
+            with self.mode:
+                if steps is None:
+                    return torch.empty(sizes, **options)
+                return torch.empty_strided(sizes, [self.number(step) for step in steps], **options)
+        if isinstance(type, types.IntType):
+            return self.number(type.expression.data)
+        raise CaptureError(f"the backward takes a value of type {type} from the forward")
+
+    def number(self, size: int | str) -> Any:
+        """A size in the symbols of the joint graph."""
+        env = None if self.mode is None else self.mode.shape_env
+        if isinstance(size, int):
+            return size
+        if env is None or not size:
+            raise CaptureError("the backward takes a tensor of unknown size from the forward")
+        expression: Any = parse_expression(size)
+        names = {str(symbol): symbol for symbol in env.var_to_range}
+        known = {sympy_symbol(name): symbol for name, symbol in names.items()}
+        return env.create_symintnode(expression.xreplace(known), hint=None)
+
+
+def _part(program: Program, name: str) -> Program:
+    module = next(op for op in program.module.ops if isinstance(op, ModuleOp) and op.sym_name == StringAttr(name))
+    module.detach()
+    module.properties.pop("sym_name")
+    return replace(program, module=module)
+
+
+def _module(program: Program, inputs: Sequence[tuple[str, Mapping[str, Any]]], results: Sequence[Any]) -> GraphModule:
+    """A module with these placeholders that calls ``program``.
+
+    ``results``: for each a node or the metadata of a node, which is the metadata of the result.
+    """
+    root, graph = torch.nn.Module(), Graph()
+    root.add_module("program", Part(program))
+    for name, facts in inputs:
+        graph.placeholder(name).meta = dict(facts)
+    call = graph.call_module("program", tuple(graph.find_nodes(op="placeholder")))
+    items = list[Any]()
+    leaves = [leaf for leaf, marks in returned(program.main) if MUTATES not in marks]
+    for i, (leaf, facts) in enumerate(zip(leaves, results, strict=True)):
+        if isinstance(leaf, Attribute):
+            items.append(value_of(leaf))
+        else:
+            items.append(graph.call_function(operator.getitem, (call, i)))
+            items[-1].meta = dict(facts.meta if isinstance(facts, Node) else facts)
+    graph.output(tuple(items))
+    return GraphModule(root, graph)
