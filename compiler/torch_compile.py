@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._functorch import config
 from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch.partitioners import default_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -19,11 +21,14 @@ from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.joint_parts import partition, program_of
 from fxc.dialects.attributes.types import is_tensor, overlaps
+from fxc.errors import CaptureError
 from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropouts, return_views_of_inputs
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
+from fxc.frontends.joint_graph import import_joint
+from fxc.program.program import Program
 from fxc.runtime.shared_memory import shared_pair
 from fxc.semantics.windows import replace_windows
 from fxc.semantics.written_strides import in_all_functionalizations
@@ -59,22 +64,59 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         make = partial(compile_inference, options=chosen)
         return make_boxed_func(FrozenGraph(aot_graph, _weights(), make, chosen.cache_size))
 
-    backend = aot_autograd(
+    compiled = _compiled_by_aot_autograd(
+        graph,
+        inputs,
         fw_compiler=forward,
         bw_compiler=backward,
         partition_fn=partial(partition, thawed),
         inference_compiler=freeze if chosen.freeze else infer,
-        keep_inference_input_mutations=True,  # graphs write mutated inputs directly, so that a kernel can compute into them
     )
+    written = _written(len(inputs))
+    return _unless_shared(compiled, graph, written) if written else compiled
+
+
+def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:
+    """The joint program of ``model``: its forward and backward in one, as ``torch.compile(backend="fxc")`` partitions it.
+
+    Runs ``model`` once on ``args``, in PyTorch. CaptureError where no result requires a gradient, or where Dynamo cannot
+    capture the model in one graph.
+    """
+    found = list[Program]()
+
+    def record(joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Any:
+        found.append(import_joint(joint, num_fwd_outputs))
+        return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+
+    def backend(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return _compiled_by_aot_autograd(graph, inputs, fw_compiler=_unchanged, partition_fn=record)
+
+    try:
+        torch.compile(model, backend=backend, fullgraph=True)(*args)
+    except TorchDynamoException as error:
+        raise CaptureError(
+            str(error).strip().split("\n")[0], hint="a joint graph is captured from one graph without breaks"
+        ) from error
+    if not found:
+        raise CaptureError("no result of the model requires a gradient", hint="give it parameters that require one")
+    return found[0]
+
+
+def _unchanged(graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+    return make_boxed_func(graph)
+
+
+def _compiled_by_aot_autograd(graph: GraphModule, inputs: Sequence[Any], **compilers: Any) -> Callable[..., Any]:
+    """The function that AOTAutograd makes of ``graph`` with these compilers."""
+    # with mutations in it, a graph writes inputs directly, so that a kernel can compute into them
+    backend = aot_autograd(keep_inference_input_mutations=True, **compilers)
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
     with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():
-        compiled = backend(graph, inputs)
-    written = _written(len(inputs))
-    return _unless_shared(compiled, graph, written) if written else compiled
+        return backend(graph, inputs)
 
 
 def _unless_shared(compiled: Callable[..., Any], graph: GraphModule, written: Set[int]) -> Callable[..., Any]:

@@ -45,6 +45,7 @@ Examples:
   fxc import model.py -o model.mlir --dynamic-shapes x:0=batch
   fxc import model.py --route symbolic_trace            calls as the code has them, before ATen
   fxc import model.py -p lower-to-torch,simplify        after passes
+  fxc import model.py --train --joint -p joint          forward and backward, as torch.compile splits them
 """
 
 
@@ -80,6 +81,7 @@ def capture_options(function: Any) -> Any:
 @click.command("import", help=IMPORT_HELP)
 @capture_options
 @click.option("-o", "output", metavar="FILE", type=click.Path(dir_okay=False), help="Write the text and the weights here.")
+@click.option("--joint", is_flag=True, help="Capture forward and backward in one graph, as torch.compile does.")
 @click.option("-p", "--pipeline", default="", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run.")
 @click.option(
     "--print-debuginfo/--no-print-debuginfo", default=None, help="Write node names and source lines.  [default: with -o]"
@@ -89,11 +91,15 @@ def import_command(
     route: str,
     dynamic_shapes: tuple[str, ...],
     train: bool,
+    joint: bool,
     output: str | None,
     pipeline: str,
     print_debuginfo: bool | None,
 ) -> None:
-    program, _ = capture_source(source, route, dynamic_shapes, train)
+    if joint:
+        program = _joint_program(source, route, dynamic_shapes, train)
+    else:
+        program, _ = capture_source(source, route, dynamic_shapes, train)
     if pipeline:
         with progress("running passes"):
             run_on(program, pipeline)
@@ -126,6 +132,32 @@ def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], tra
         if train:
             mark_gradients(program, signature_of(program), loaded.args, {})
         return program, loaded.args
+
+
+def _joint_program(source: str, route: str, dynamic_shapes: tuple[str, ...], train: bool) -> Program:
+    """The joint program of a SOURCE, which is not a captured program."""
+    if route != "export" or source.endswith(".pt2"):
+        raise CaptureError("torch.compile captures joint graphs of models", hint="leave out --route, and name a model")
+    with progress(f"loading {source}"):
+        loaded = load_source(source, train=train)
+    with progress(f"capturing {source}"):
+        from fxc.torch_compile import capture_joint
+
+        shapes = parse_dynamic_shapes(dynamic_shapes, loaded.model, loaded.args)
+        _mark_dynamic(loaded.args, tuple(shapes.values()) if shapes else None)
+        return capture_joint(loaded.model, loaded.args)
+
+
+def _mark_dynamic(value: Any, shapes: Any) -> None:
+    """Mark the axes of tensors in ``value`` that ``shapes``, as for torch.export, declares dynamic."""
+    if isinstance(shapes, dict):
+        from torch._dynamo import mark_dynamic
+
+        for axis in cast("dict[int, Any]", shapes):
+            mark_dynamic(value, axis)
+    elif shapes is not None:
+        for each, inner in zip(value, shapes, strict=False):
+            _mark_dynamic(each, inner)
 
 
 def save(program: Program, path: Path, *, debuginfo: bool) -> None:

@@ -93,7 +93,7 @@ class _Modules:
         tangents = [node for node in placeholders if "tangents" in str(node.target)]
         primals = [(node.name, node.meta) for node in placeholders if node not in tangents]
         arguments = self.backward.main.args
-        saved = [(value.name_hint or "saved", self.facts(value)) for value in arguments[: len(arguments) - len(tangents)]]
+        saved = [(value._name or "saved", self.facts(value)) for value in arguments[: len(arguments) - len(tangents)]]
         first = next((i for i, value in enumerate(arguments) if not is_number(value)), len(saved))
         results = tree_leaves(self.joint.graph.output_node().args, is_leaf=lambda leaf: leaf is None)
         kept = [facts for _, facts in (*saved[first:], *saved[:first])]
@@ -103,7 +103,7 @@ class _Modules:
 
     def facts(self, value: SSAValue) -> dict[str, Any]:
         """The metadata of a value that the backward takes: that of the node that it was, else of a new tensor."""
-        node = self.nodes.get(value.name_hint or "")
+        node = self.nodes.get(value._name or "")
         if node is not None and "val" in node.meta and type_of(node.meta["val"]) == value.type:
             return dict(node.meta)
         return {"val": self.fake(value.type)}

@@ -54,7 +54,7 @@ from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import storage_bytes
 from fxc.dialects.text.diagnostics import OpPassFailedException, place_of
-from fxc.dialects.text.syntax import copy_names, written_name
+from fxc.dialects.text.syntax import written_name
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.joint_graph import Demand, JointGraph, Leaf, is_number, joint_graph, must_run, values_read
 from fxc.passes.analysis.write_backs import MUTATES, copy_of
@@ -100,12 +100,17 @@ class _Body:
     block: Block
     values: dict[SSAValue, SSAValue]
     attributes: list[DictionaryAttr] = field(default_factory=list[DictionaryAttr])
+    names: set[str] = field(default_factory=set[str])
 
     def argument(self, like: SSAValue, attributes: DictionaryAttr) -> BlockArgument:
+        stem = like._name or "saved"
+        name = next(each for each in (stem, *(f"{stem}_{i}" for i in range(1, len(self.names) + 2))) if each not in self.names)
+        self.names.add(name)
         made = self.block.insert_arg(like.type, len(self.block.args))
-        copy_names([like], [made])
+        made._name = name
         made.location = like.location if isinstance(like, BlockArgument) else like.owner.location  # type: ignore[union-attr]
-        self.attributes.append(attributes)
+        named = {"fx.name": str_attr(name)} if "fx.name" in attributes.data else {}
+        self.attributes.append(DictionaryAttr({**attributes.data, **named}))
         return made
 
     def add(self, op: Operation) -> None:
@@ -186,8 +191,7 @@ def _facts(value: SSAValue, facts: Mapping[SSAValue, DictionaryAttr]) -> Diction
     """The attributes of an argument of the backward that has ``value``; none where arguments of the joint graph have none."""
     if value in facts or not any(each.data for each in facts.values()):
         return facts.get(value, DictionaryAttr({}))
-    name = str_attr(value.name_hint or "saved")
-    return DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": name})
+    return DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": str_attr("saved")})
 
 
 def _report(name: str, graph: JointGraph, demand: Demand) -> None:
