@@ -23,6 +23,7 @@ from fxc.bridge.values import torch_dtype, value_of
 from fxc.compilation.passes import Passes
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.errors import CaptureError, FallbackWarning, FxcError
 from fxc.export.graph_module import to_fx
 from fxc.frontends.import_fx import import_fx
@@ -92,9 +93,11 @@ class _Modules:
         placeholders = self.joint.graph.find_nodes(op="placeholder")
         tangents = [node for node in placeholders if "tangents" in str(node.target)]
         primals = [(node.name, node.meta) for node in placeholders if node not in tangents]
-        arguments = self.backward.main.args
-        saved = [(value._name or "saved", self.facts(value)) for value in arguments[: len(arguments) - len(tangents)]]
-        first = next((i for i, value in enumerate(arguments) if not is_number(value)), len(saved))
+        found = zip(self.backward.main.args, argument_attributes(self.backward.main), strict=True)
+        arguments = [value for value, attributes in found if not ArgumentFacts.of(attributes).is_state]
+        arguments = arguments[: len(arguments) - len(tangents)]
+        saved = [(value._name or "saved", self.facts(value)) for value in arguments]
+        first = sum(map(is_number, arguments))
         results = tree_leaves(self.joint.graph.output_node().args, is_leaf=lambda leaf: leaf is None)
         kept = [facts for _, facts in (*saved[first:], *saved[:first])]
         given = [*saved, *((node.name, node.meta) for node in tangents)]

@@ -16,7 +16,7 @@ from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tenso
 from fxc.dialects.attributes.values import isa, leaves
 from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import has_side_effect, is_random, writes
-from fxc.dialects.entry import argument_attributes, find_entry
+from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry
 from fxc.dialects.fx import GetAttrOp, OutputOp
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops.base import TorchOp
@@ -32,10 +32,11 @@ class JointGraph:
     """The joint graph in ``function``.
 
     ``results``: what the forward returns. ``gradients``: what the backward returns. ``write_backs``: new values of arguments,
-    which are no results of either. ``tangents``: the arguments that are gradients; the others are primals. ``written``: the
-    primals that the forward or its caller overwrites. ``backward``: the operations that depend on a tangent or are marked so.
-    ``forward``: those that the forward runs, for its results, for effects, or because they are marked so or saved. An operation
-    in neither runs in the backward where that needs it.
+    which are no results of either. ``tangents``: the arguments that are gradients. ``state``: those that are tensors of the
+    program, which both parts have; the others are primals. ``written``: the primals that the forward or its caller overwrites.
+    ``backward``: the operations that depend on a tangent or are marked so. ``forward``: those that the forward runs, for its
+    results, for effects, or because they are marked so or saved. An operation in neither runs in the backward where that needs
+    it.
     """
 
     function: FuncOp
@@ -43,6 +44,7 @@ class JointGraph:
     gradients: tuple[Leaf, ...]
     write_backs: tuple[WriteBack, ...]
     tangents: frozenset[SSAValue]
+    state: frozenset[SSAValue]
     written: frozenset[SSAValue]
     backward: frozenset[Operation]
     forward: frozenset[Operation]
@@ -53,7 +55,7 @@ class JointGraph:
 
     @property
     def primals(self) -> list[BlockArgument]:
-        return [argument for argument in self.block.args if argument not in self.tangents]
+        return [argument for argument in self.block.args if argument not in self.tangents and argument not in self.state]
 
     def demand(self) -> Demand:
         """What the backward needs, with the marks as they are."""
@@ -146,6 +148,7 @@ def joint_graph(module: ModuleOp) -> JointGraph:
         tuple(results[split:]),
         tuple(write_backs),
         tangents,
+        frozenset(arg for arg, each in zip(function.args, attributes, strict=True) if ArgumentFacts.of(each).is_state),
         frozenset(written),
         frozenset(backward),
         frozenset(forward),

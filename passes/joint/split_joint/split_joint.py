@@ -93,6 +93,10 @@ def _refuse(value: SSAValue) -> None:
     raise OpPassFailedException(f"{message}; partition-default marks all such values", owner)
 
 
+_SAVED = str_attr("saved")
+"""The name of an argument that gets the name of the value that it is."""
+
+
 @dataclass
 class _Body:
     """The body of a part: ``values`` maps values of the joint graph to values of the part."""
@@ -109,8 +113,8 @@ class _Body:
         made = self.block.insert_arg(like.type, len(self.block.args))
         made._name = name
         made.location = like.location if isinstance(like, BlockArgument) else like.owner.location  # type: ignore[union-attr]
-        named = {"fx.name": str_attr(name)} if "fx.name" in attributes.data else {}
-        self.attributes.append(DictionaryAttr({**attributes.data, **named}))
+        is_new = attributes.data.get("fx.name") == _SAVED or (name != stem and "fx.name" in attributes.data)
+        self.attributes.append(DictionaryAttr({**attributes.data, "fx.name": str_attr(name)}) if is_new else attributes)
         return made
 
     def add(self, op: Operation) -> None:
@@ -140,7 +144,8 @@ class _Body:
 def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, FuncOp]:
     facts = dict(zip(graph.function.args, map(_unmarked, argument_attributes(graph.function)), strict=True))
     forward, states = _Body(Block(), {}), dict[Operation, SSAValue]()
-    forward.values |= {argument: forward.argument(argument, facts[argument]) for argument in graph.primals}
+    given = [argument for argument in graph.block.args if argument not in graph.tangents]
+    forward.values |= {argument: forward.argument(argument, facts[argument]) for argument in given}
     replayed = {op for op in demand.ops if op not in graph.backward and must_run(op)}
     read = {argument: forward.values[argument] for argument in demand.arguments}
     for argument in demand.arguments:
@@ -160,7 +165,7 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     returned = [forward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.results]
     saved = [read[value] for value in tensors] + [forward.values[each] for each in apart] + list(states.values())
     written = [
-        (forward.values[back.value], forward.block.args[graph.primals.index(back.argument)])
+        (forward.values[back.value], forward.block.args[given.index(back.argument)])
         for back in graph.write_backs
         if not back.in_backward
     ]
@@ -170,7 +175,8 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     backward.values |= {value: backward.argument(value, _facts(value, facts)) for value in (*numbers, *tensors)}
     memory = {each: backward.argument(each, facts[each]) for each in apart}
     known = {op: backward.argument(state, _facts(state, facts)) for op, state in states.items()}
-    backward.values |= {each: backward.argument(each, facts[each]) for each in graph.block.args if each in graph.tangents}
+    others = [argument for argument in graph.block.args if argument in graph.tangents or argument in graph.state]
+    backward.values |= {argument: backward.argument(argument, facts[argument]) for argument in others}
     for op in demand.ops:
         if op in known:
             assert isinstance(op, TorchOp)
@@ -191,7 +197,7 @@ def _facts(value: SSAValue, facts: Mapping[SSAValue, DictionaryAttr]) -> Diction
     """The attributes of an argument of the backward that has ``value``; none where arguments of the joint graph have none."""
     if value in facts or not any(each.data for each in facts.values()):
         return facts.get(value, DictionaryAttr({}))
-    return DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": str_attr("saved")})
+    return DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": _SAVED})
 
 
 def _report(name: str, graph: JointGraph, demand: Demand) -> None:
