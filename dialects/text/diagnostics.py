@@ -89,7 +89,8 @@ def location_text(location: Attribute) -> str | None:
         case FileLineColLoc():
             return f"{location.filename.data}:{location.line.data}:{location.column.data}"
         case NameLoc(location=FileLineColLoc() as frame) if location.desc.data.startswith("in "):
-            return f"{frame.filename.data}:{frame.line.data} {location.desc.data}"
+            code, _, _ = location.desc.data.partition("\n")  # Python's markers below the line follow
+            return f"{frame.filename.data}:{frame.line.data} {code}"
         case NameLoc():
             inner = location_text(location.location)
             return f'"{location.desc.data}"' + (f" at {inner}" if inner else "")

@@ -1,4 +1,5 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=split-joint | filecheck %s
+// RUN: fxc-opt %s --split-input-file -p split-joint --remarks=split-joint -o %t 2>&1 | filecheck %s --check-prefix=WHY
 
 /// Results, saved tensors, then saved numbers; the backward takes the numbers first, and the tangents last.
 // CHECK-LABEL: builtin.module @forward {
@@ -11,6 +12,8 @@
 // CHECK-NEXT:      %e = torch.aten.expand.default(%d, [%n]) :
 // CHECK-NEXT:      %g = torch.aten.mul.Tensor(%e, %t) :
 // CHECK-NEXT:      fx.output((none, %g)) :
+// WHY: split-joint: saves a number, because %n is read by aten.expand.default
+// WHY: split-joint: saves memory of unknown size, because %t is read by aten.mul.Tensor: %t = aten.exp.default
 func.func @sizes_last(%n: !torch.int<"s0">, %x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %d: tensor<f32> {autodiff.tangent})
 attributes {autodiff.forward_results = 1 : i64} {
   %t = torch.aten.exp.default(%x) {autodiff.saved = array<i64: 0>} : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
@@ -31,6 +34,7 @@ attributes {autodiff.forward_results = 1 : i64} {
 // CHECK:         func.func @main(%a: tensor<4xf32>, %d: tensor<4xf32>) ->
 // CHECK-NEXT:      %b = torch.aten.cos.default(%a) :
 // CHECK-NEXT:      %e = torch.aten.mul.Tensor(%d, %b) :
+// WHY: split-joint: saves 16 bytes, because %a is read by aten.cos.default: %a = aten.sigmoid.default
 func.func @recomputed(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
 attributes {autodiff.forward_results = 1 : i64} {
   %a = torch.aten.sigmoid.default(%x) {autodiff.saved = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>

@@ -48,12 +48,12 @@ from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
-from fxc.dialects.base.effects import is_random
+from fxc.dialects.base.effects import is_random, is_view
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import storage_bytes
-from fxc.dialects.text.diagnostics import OpPassFailedException, place_of
+from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.text.syntax import written_name
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.joint_graph import Demand, JointGraph, Leaf, is_number, joint_graph, must_run, values_read
@@ -208,10 +208,11 @@ def _report(name: str, graph: JointGraph, demand: Demand) -> None:
     for value in (*demand.arguments, *demand.saved):
         bytes, owner, reader = storage_bytes(value.type), value.owner, readers.get(value)
         size = "a number" if is_number(value) else "memory of unknown size" if bytes is None else f"{bytes} bytes"
-        use = "it is a gradient" if reader is None else f"{written_name(value)} is read by {_operator(reader)}"
-        at = f" ({place})" if reader is not None and (place := place_of(reader)) else ""
-        where = [owner] if isinstance(owner, Operation) else [reader] if reader is not None else []
-        remark(name, f"saves {size}: {use}{at}", *where)
+        if isinstance(owner, Operation) and is_view(owner):
+            size = f"a view of {size}"
+        use = "is a gradient" if reader is None else f"is read by {_operator(reader)}"
+        defined = [owner] if isinstance(owner, Operation) else [reader] if reader is not None else []
+        remark(name, f"saves {size}, because %{written_name(value) or '_'} {use}", *defined)
 
 
 def _operator(op: Operation) -> str:
