@@ -97,6 +97,16 @@ def test_train_mode_is_baked_in(folder: Path) -> None:
     assert "aten.dropout.default(%linear, 0.5, true)" in trained and "fx.requires_grad" in trained
 
 
+def test_joint_graph(folder: Path) -> None:
+    ok("import", "cli_model.py:other", "--joint", "--dynamic-shapes", "input:0=batch", "-o", "m.mlir")
+    text = (folder / "m.mlir").read_text()
+    assert "autodiff.forward_results = 1" in text and "autodiff.tangent" in text
+    code, out, err = run_opt(["m.mlir", "-p", "joint", "--remarks=split-joint"])
+    assert code == 0 and "builtin.module @backward" in out and "remark: split-joint: saves" in err
+    code, _, err = run(["import", "cli_model.py", "--joint", "--route", "make_fx"])
+    assert code == 1 and "torch.compile captures joint graphs" in err
+
+
 @pytest.mark.parametrize("shapes", ["x:0=batch[2..64]", '{"x": {"0": "batch[2..64]"}}'])
 def test_dynamic_shapes(folder: Path, shapes: str) -> None:
     ok("import", "cli_model.py:other", "-o", "m.mlir", "--dynamic-shapes", shapes.replace("x", "input"))

@@ -265,6 +265,48 @@ def test_a_custom_function(imported: list[Program]) -> None:
     assert imported
 
 
+class Counted(Scaled):
+    """Writes the buffer in the forward, too."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, count: Tensor) -> Tensor:
+        count.mul_(3)
+        ctx.save_for_backward(x.cos())
+        ctx.count = count
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        ctx.count.add_(1)
+        return gradients[0] * ctx.saved_tensors[0], None
+
+
+def test_writes_in_both_parts() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.ones(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return Counted.apply(x * 2, self.count) * 2
+
+    train_both(Model(), (leaf(4),), (leaf(4),))
+
+
+def test_regions_of_the_user(imported: list[Program]) -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        @torch.compiler.nested_compile_region
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.tanh(self.linear(x)).exp()
+
+    train_both(nn.Sequential(Block(), Block()), (leaf(4, 8),))
+    assert "invoke_subgraph" in str(imported[0])
+
+
 def test_autocast(imported: list[Program]) -> None:
     class Model(nn.Module):
         def __init__(self) -> None:

@@ -64,9 +64,12 @@ def partition(
 ) -> tuple[GraphModule, GraphModule]:
     """Split ``joint`` into forward and backward by the pipeline ``joint``.
 
-    A graph that cannot be imported or split gets the default partition of PyTorch.
+    A graph that cannot be imported or split gets the default partition of PyTorch, as do graphs of higher-order operators, for
+    which AOTAutograd gives no inputs: their parts become such graphs again.
     """
     try:
+        if not inputs:
+            raise CaptureError("the joint graph is that of a higher-order operator")
         program = import_joint(joint, num_fwd_outputs)
         # the checks of numbers compare entry functions, and the result has none
         Passes("joint", replace(options, check_numerics=False)).run(program)
@@ -74,7 +77,7 @@ def partition(
     except CaptureError:
         pass
     except FxcError as error:
-        if options.group_limit is None:
+        if not options.fallback:
             raise
         warnings.warn(f"the joint graph is partitioned by PyTorch: {error}", FallbackWarning, stacklevel=2)
     return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)

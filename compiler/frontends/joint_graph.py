@@ -74,9 +74,10 @@ def _refuse(joint: GraphModule, forward_results: int) -> None:
             raise CaptureError("the joint graph orders effects by tokens")
     results = tree_leaves(joint.graph.output_node().args)[:forward_results]
     returned = dict(zip(results, _overwritten(joint, forward_results)))
-    new = {node.args[1] for node in joint.graph.nodes if node.target is torch.ops.aten.copy_.default} | {
-        result for result, argument in returned.items() if argument is not None
-    }
+    copies = [node.args for node in joint.graph.nodes if node.target is torch.ops.aten.copy_.default]
+    if len({argument for argument, *_ in copies}) < len(copies):
+        raise CaptureError("the forward and the backward write the same input")
+    new = {value for _, value, *_ in copies} | {result for result, argument in returned.items() if argument is not None}
     for result in results:
         if isinstance(result, Node) and returned.get(result) is None and any(base in new for base in bases_of(result)):
             raise CaptureError(f"the forward returns {result.name}, a view of an input that it writes")

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor
-from fxc.dialects.attributes.values import isa, leaves
+from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import has_side_effect, is_random, writes
 from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry
@@ -192,11 +192,11 @@ def saved_results(op: Operation) -> list[SSAValue]:
     mark = op.attributes.get(SAVED)
     if mark is None or (len(op.results) == 1 and isinstance(op.results[0].type, TupleType)):
         return []
-    indices = mark.get_values() if isa(mark, DenseArrayBase) else None
-    if indices is None or not all(isinstance(i, int) and 0 <= i < len(op.results) for i in indices):
+    indices = [int(i) for i in mark.get_values()] if isinstance(mark, DenseArrayBase) else [-1]
+    if not all(0 <= i < len(op.results) for i in indices):
         message = f"{SAVED} is {mark}, but an array<i64> of indices of the {len(op.results)} results is expected"
         raise OpPassFailedException(message, op)
-    return [op.results[int(i)] for i in indices]
+    return [op.results[i] for i in indices]
 
 
 def mark_saved(value: SSAValue) -> None:

@@ -40,6 +40,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.values import Tree, int_attr, leaves
+from fxc.dialects.autodiff import FORWARD_RESULTS
 from fxc.dialects.base.effects import aliases, is_random, may_retain, reshapes, writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import OutputOp
@@ -74,6 +75,9 @@ class FunctionalizePass(ModulePass):
                 raise OpPassFailedException(message, function)
             replace_local_writes(ctx, function)
             if not return_last_writes(function):
+                if FORWARD_RESULTS in function.attributes:
+                    message = "a joint graph writes only whole arguments, once each, at its end"
+                    raise OpPassFailedException(f"{message}; tracing it again would lose the marks of its operations", function)
                 ctx.semantics.functionalize(op, function)
 
 

@@ -25,3 +25,14 @@ func.func @planned(%x: tensor<2xf32>) -> tensor<2xf32> {
   %r = torch.aten.neg.out(%x, out = %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   func.return %r : tensor<2xf32>
 }
+
+// -----
+
+/// A trace would lose the marks of the operations.
+// expected-error@+1 {{a joint graph writes only whole arguments, once each, at its end}}
+func.func @joint(%x: tensor<2xf32>, %d: tensor<2xf32> {autodiff.tangent}) attributes {autodiff.forward_results = 1 : i64} {
+  %v = torch.aten.view.default(%x, [1, 2]) : (tensor<2xf32>) -> tensor<1x2xf32>
+  %w = torch.aten.add_.Tensor(%v, 1) : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %y = torch.aten.neg.default(%x) {autodiff.recomputed} : (tensor<2xf32>) -> tensor<2xf32>
+  fx.output([%y, %d]) : (tensor<2xf32>, tensor<2xf32>) -> ()
+}

@@ -123,7 +123,7 @@ class _Body:
             copy.attributes.pop(mark, None)
         self.block.add_op(copy)
 
-    def function(self, written: Sequence[tuple[SSAValue, BlockArgument]], returned: Iterable[Leaf], like: FuncOp) -> FuncOp:
+    def function(self, written: Sequence[tuple[SSAValue, SSAValue]], returned: Iterable[Leaf], like: FuncOp) -> FuncOp:
         """The function that returns ``returned`` and writes arguments."""
         leaves = [*(value for value, _ in written), *returned]
         last = like.body.block.last_op
@@ -136,13 +136,15 @@ class _Body:
         made.attributes.update({name: value for name, value in like.attributes.items() if name != FORWARD_RESULTS})
         made.location = like.location
         if written:
-            marks = [DictionaryAttr({MUTATES: int_attr(argument.index)}) for _, argument in written]
+            places = {argument: index for index, argument in enumerate(self.block.args)}
+            marks = [DictionaryAttr({MUTATES: int_attr(places[argument])}) for _, argument in written]
             made.properties["res_attrs"] = ArrayAttr(marks + [DictionaryAttr({})] * (len(results) - len(marks)))
         return made
 
 
 def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, FuncOp]:
-    facts = dict(zip(graph.function.args, map(_unmarked, argument_attributes(graph.function)), strict=True))
+    kept = map(_unmarked, argument_attributes(graph.function))
+    facts = dict[SSAValue, DictionaryAttr](zip(graph.function.args, kept, strict=True))
     forward, states = _Body(Block(), {}), dict[Operation, SSAValue]()
     given = [argument for argument in graph.block.args if argument not in graph.tangents]
     forward.values |= {argument: forward.argument(argument, facts[argument]) for argument in given}
@@ -165,15 +167,13 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     returned = [forward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.results]
     saved = [read[value] for value in tensors] + [forward.values[each] for each in apart] + list(states.values())
     written = [
-        (forward.values[back.value], forward.block.args[given.index(back.argument)])
-        for back in graph.write_backs
-        if not back.in_backward
+        (forward.values[back.value], forward.values[back.argument]) for back in graph.write_backs if not back.in_backward
     ]
     made = forward.function(written, [*returned, *saved, *(read[value] for value in numbers)], graph.function)
 
     backward = _Body(Block(), {})
     backward.values |= {value: backward.argument(value, _facts(value, facts)) for value in (*numbers, *tensors)}
-    memory = {each: backward.argument(each, facts[each]) for each in apart}
+    memory: dict[SSAValue, SSAValue] = {each: backward.argument(each, facts[each]) for each in apart}
     known = {op: backward.argument(state, _facts(state, facts)) for op, state in states.items()}
     others = [argument for argument in graph.block.args if argument in graph.tangents or argument in graph.state]
     backward.values |= {argument: backward.argument(argument, facts[argument]) for argument in others}
@@ -183,7 +183,7 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
             run_with_state(op, known[op], backward.block, backward.values)
         else:
             backward.add(op)
-    memory |= {each: backward.values[each] for each in targets if each not in memory}  # type: ignore[dict-item]
+    memory |= {each: backward.values[each] for each in targets if each not in memory}
     written = [(backward.values[back.value], memory[back.argument]) for back in graph.write_backs if back.in_backward]
     gradients = [backward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.gradients]
     return made, backward.function(written, gradients, graph.function)
