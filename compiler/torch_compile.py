@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial, wraps
@@ -17,17 +18,20 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from fxc.api import compile_inference, compile_part, run_options
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
-from fxc.compilation.joint_parts import partition, program_of
+from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
-from fxc.errors import CaptureError
+from fxc.errors import CaptureError, FallbackWarning, FxcError
+from fxc.export.joint_modules import modules_of, program_of
 from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropouts, return_views_of_inputs
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.joint_graph import import_joint
+from fxc.options import Options
 from fxc.program.program import Program
 from fxc.runtime.shared_memory import shared_pair
 from fxc.semantics.windows import replace_windows
@@ -41,8 +45,6 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     one run in eager mode.
     With ``freeze``, graphs that are compiled where gradients are off have frozen weights; other graphs are not affected.
     """
-    from fxc.api import compile_inference, compile_part, run_options
-
     chosen = run_options(options)
     if is_for_eager(graph):
         return graph
@@ -74,6 +76,30 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     )
     written = _written(len(inputs))
     return _unless_shared(compiled, graph, written) if written else compiled
+
+
+def partition(
+    options: Options, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any
+) -> tuple[GraphModule, GraphModule]:
+    """Split ``joint`` into forward and backward by the pipeline ``joint``.
+
+    A graph that cannot be imported or split gets the default partition of PyTorch, as do graphs of higher-order operators, for
+    which AOTAutograd gives no inputs: their parts become such graphs again.
+    """
+    try:
+        if not inputs:
+            raise CaptureError("the joint graph is that of a higher-order operator")
+        program = import_joint(joint, num_fwd_outputs)
+        # the checks of numbers compare entry functions, and the result has none
+        Passes("joint", replace(options, check_numerics=False)).run(program)
+        return modules_of(joint, program, num_fwd_outputs)
+    except CaptureError:
+        pass
+    except FxcError as error:
+        if not options.fallback:
+            raise
+        warnings.warn(f"the joint graph is partitioned by PyTorch: {error}", FallbackWarning, stacklevel=2)
+    return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
 
 
 def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:

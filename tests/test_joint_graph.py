@@ -16,9 +16,10 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 import fxc
-from fxc.compilation import joint_parts
+import fxc.torch_compile
 from fxc.dialects.autodiff import RECOMPUTED, SAVED
 from fxc.errors import CaptureError, FallbackWarning
+from fxc.export.joint_modules import _part
 from fxc.program.program import Program
 from fxc.torch_compile import capture_joint
 from tests.models.zoo import ZOO, load, resize_batch
@@ -36,14 +37,14 @@ def fresh() -> Generator[None, None, None]:
 @pytest.fixture
 def imported(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """The joint programs that torch.compile imports in the test, as they are before the passes."""
-    found, plain = list[Program](), joint_parts.import_joint
+    found, plain = list[Program](), fxc.torch_compile.import_joint
 
     def record(joint: torch.fx.GraphModule, forward_results: int) -> Program:
         program = plain(joint, forward_results)
         found.append(program.copy())
         return program
 
-    monkeypatch.setattr(joint_parts, "import_joint", record)
+    monkeypatch.setattr(fxc.torch_compile, "import_joint", record)
     return found
 
 
@@ -79,7 +80,7 @@ def leaf(*shape: int) -> Tensor:
 
 def parts_of(program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The forward and the backward of a split program, run by PyTorch."""
-    forward, backward = (joint_parts._part(program, name) for name in ("forward", "backward"))
+    forward, backward = (_part(program, name) for name in ("forward", "backward"))
     return fxc.to_fx(forward), fxc.to_fx(backward)
 
 

@@ -136,7 +136,7 @@ class _Body:
         made.attributes.update({name: value for name, value in like.attributes.items() if name != FORWARD_RESULTS})
         made.location = like.location
         if written:
-            places = {argument: index for index, argument in enumerate(self.block.args)}
+            places = dict[SSAValue, int](zip(self.block.args, range(len(self.block.args)), strict=True))
             marks = [DictionaryAttr({MUTATES: int_attr(places[argument])}) for _, argument in written]
             made.properties["res_attrs"] = ArrayAttr(marks + [DictionaryAttr({})] * (len(results) - len(marks)))
         return made

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import torch
-from torch._functorch.partitioners import default_partition
 from torch._guards import detect_fake_mode
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -20,15 +18,12 @@ from xdsl.ir import Attribute, SSAValue
 from fxc.bridge.expressions import parse_expression, sympy_symbol
 from fxc.bridge.tensors import type_of
 from fxc.bridge.values import torch_dtype, value_of
-from fxc.compilation.passes import Passes
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
-from fxc.errors import CaptureError, FallbackWarning, FxcError
+from fxc.errors import CaptureError
 from fxc.export.graph_module import to_fx
 from fxc.frontends.import_fx import import_fx
-from fxc.frontends.joint_graph import import_joint
-from fxc.options import Options
 from fxc.passes.analysis.joint_graph import is_number, returned
 from fxc.passes.analysis.write_backs import MUTATES
 from fxc.program.program import Program
@@ -59,32 +54,13 @@ def program_of(graph: GraphModule) -> Program:
     return part.program.copy() if isinstance(part, Part) else import_fx(graph)
 
 
-def partition(
-    options: Options, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any
-) -> tuple[GraphModule, GraphModule]:
-    """Split ``joint`` into forward and backward by the pipeline ``joint``.
-
-    A graph that cannot be imported or split gets the default partition of PyTorch, as do graphs of higher-order operators, for
-    which AOTAutograd gives no inputs: their parts become such graphs again.
-    """
-    try:
-        if not inputs:
-            raise CaptureError("the joint graph is that of a higher-order operator")
-        program = import_joint(joint, num_fwd_outputs)
-        # the checks of numbers compare entry functions, and the result has none
-        Passes("joint", replace(options, check_numerics=False)).run(program)
-        return _Modules(joint, program, num_fwd_outputs).made()
-    except CaptureError:
-        pass
-    except FxcError as error:
-        if not options.fallback:
-            raise
-        warnings.warn(f"the joint graph is partitioned by PyTorch: {error}", FallbackWarning, stacklevel=2)
-    return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+def modules_of(joint: GraphModule, program: Program, forward_results: int) -> tuple[GraphModule, GraphModule]:
+    """Forward and backward of ``joint``, whose ``program`` the pipeline ``joint`` split."""
+    return _Modules(joint, program, forward_results).made()
 
 
 class _Modules:
-    """Makes the modules of ``program``, which the pipeline ``joint`` split, with the metadata of ``joint``."""
+    """Makes the modules of ``program`` with the metadata of ``joint``."""
 
     def __init__(self, joint: GraphModule, program: Program, count: int) -> None:
         self.joint, self.count = joint, count
