@@ -119,15 +119,30 @@ class CpuAttr(_TargetAttr):
         """The number of elements of ``bits`` bits in a vector register."""
         return max(self.vector_bits.value.data // bits, 1)
 
+    def additions(self) -> float:
+        """Additions of 32-bit floats per nanosecond: each core adds two vectors in a cycle."""
+        return 2 * self.lanes() * self.clock.value.data / 1000 * self.threads.value.data
+
+    def products(self, bits: int) -> float:
+        """Floating-point operations of products per nanosecond; each core multiplies and adds two vectors in a cycle.
+
+        Elements of fewer than 32 bits are multiplied as 32-bit floats.
+        """
+        return 2 * self.additions() * self.lanes(max(bits, 32)) / self.lanes()
+
+    def traffic(self) -> float:
+        """Bytes of memory per nanosecond."""
+        return float(self.bandwidth.value.data * self.threads.value.data)
+
 
 @irdl_attr_definition
 class GpuAttr(_TargetAttr):
     """A GPU.
 
     ``warp``: threads that run in lockstep; for one of ``multiprocessors``: ``shared`` bytes and ``registers`` available to a
-    block, and ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes per nanosecond;
-    ``launch``: nanoseconds of an empty kernel; ``event``: nanoseconds for a stream to wait for another; ``atomic``:
-    nanoseconds between two updates of one element in memory.
+    block, and in a cycle of ``clock`` MHz ``units`` additions and ``matrix`` multiply-adds of matrices of half precision.
+    ``bandwidth`` of memory in bytes per nanosecond; ``launch``: nanoseconds of an empty kernel; ``event``: nanoseconds for a
+    stream to wait for another; ``atomic``: nanoseconds between two updates of one element in memory.
     """
 
     name = "target.gpu"
@@ -138,6 +153,7 @@ class GpuAttr(_TargetAttr):
     registers: IntegerAttr
     max_threads: IntegerAttr
     units: IntegerAttr
+    matrix: IntegerAttr
     clock: IntegerAttr
     bandwidth: IntegerAttr
     launch: IntegerAttr
@@ -146,10 +162,22 @@ class GpuAttr(_TargetAttr):
     DEFAULTS: ClassVar = MappingProxyType(
         {
             "arch": "sm_80", "warp": 32, "multiprocessors": 108, "shared": 163 << 10, "registers": 65536, "max_threads": 1024,
-            "units": 64, "clock": 1410, "bandwidth": 1555, "launch": 5000, "event": 3000,
-            "atomic": 2,
+            "units": 64, "matrix": 1024, "clock": 1410, "bandwidth": 1555, "launch": 5000, "event": 3000, "atomic": 2,
         }
     )  # fmt: skip
+
+    def additions(self) -> float:
+        """Additions of 32-bit floats per nanosecond."""
+        return self.multiprocessors.value.data * self.units.value.data * self.clock.value.data / 1000
+
+    def products(self, bits: int) -> float:
+        """Floating-point operations of products per nanosecond."""
+        unit = self.matrix if bits <= 16 else self.units
+        return 2 * self.additions() * unit.value.data / self.units.value.data
+
+    def traffic(self) -> float:
+        """Bytes of memory per nanosecond."""
+        return float(self.bandwidth.value.data)
 
 
 TargetAttr: TypeAlias = CpuAttr | GpuAttr
@@ -162,7 +190,9 @@ PRESETS: Mapping[str, TargetAttr] = MappingProxyType(
             vector_bits=512, cpu="skylake-avx512", features="+avx512f,+avx512bw,+avx512dq,+avx512vl,+fma,+f16c"
         ),
         "cuda:sm_80": GpuAttr.of(),
-        "cuda:sm_90": GpuAttr.of(arch="sm_90", multiprocessors=132, shared=227 << 10, units=128, clock=1830, bandwidth=3350),
+        "cuda:sm_90": GpuAttr.of(
+            arch="sm_90", multiprocessors=132, shared=227 << 10, units=128, matrix=2048, clock=1830, bandwidth=3350
+        ),
         "rocm:gfx942": GpuAttr.of(
             arch="gfx942", warp=64, multiprocessors=304, shared=64 << 10, units=64, clock=2100, bandwidth=5300
         ),
@@ -170,7 +200,10 @@ PRESETS: Mapping[str, TargetAttr] = MappingProxyType(
     }
 )
 """Machines by name. ``cpu`` runs on any 64-bit processor; ``cuda`` and ``rocm`` are the largest GPUs of their kinds;
-``interpret`` is the reference interpreter of kernels, which checks each memory access."""
+``interpret`` is the reference interpreter of kernels, which checks each memory access.
+
+The GPUs have the peaks of their data sheets: dense bfloat16 matrices at 312, 989 and 1307 TFLOPS on A100, H100 SXM and MI300X.
+"""
 
 
 Kind = TypeVar("Kind", CpuAttr, GpuAttr)

@@ -192,3 +192,15 @@ def test_pipelines_are_joined() -> None:
     text += "  %b = torch.aten.neg.default(%x) : (tensor<2xf32>) -> tensor<2xf32>\n  fx.output(%x) : (tensor<2xf32>) -> ()\n}\n"
     assert run(["-", "-p", "cse", "-p", "dce"], text) == run(["-", "-p", "cse,dce"], text)
     assert "neg" not in run(["-", "-p", "dce", "-p", "cse"], text)[1]
+
+
+def test_passes_are_options() -> None:
+    text = "func.func @main(%x: tensor<2xf32>) {\n  %a = torch.aten.neg.default(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"
+    text += "  fx.output(%x) : (tensor<2xf32>) -> ()\n}\n"
+    assert run(["--cse", "-", "--dce"], text) == run(["-", "-p", "cse,dce"], text)
+    assert run(["-p", "cse", "--set-target=to=cpu:avx2 deterministic", "--simplify"], text) == run(
+        ["-p", "cse,set-target{to=cpu:avx2 deterministic},simplify"], text
+    )
+    assert run(["--dce=max-rounds=none", "--verify-each"], text)[0] == 1
+    code, _, err = run(["--canonicalise"], text)
+    assert code == 2 and "No such option" in err

@@ -25,6 +25,7 @@ from fxc.tools.command_line import (
     complete_pipeline,
     complete_target,
     exit_code,
+    pass_names,
     print_error,
     progress,
     read_text,
@@ -46,7 +47,19 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """Prints options by group, in the order in which the groups first appear."""
+    """Prints options by group, in the order in which the groups first appear. Each pass is an option, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """``--NAME=OPTIONS`` for a pass or named pipeline is ``-p NAME{OPTIONS}``, as in mlir-opt."""
+        known = {flag for parameter in self.get_params(ctx) for flag in (*parameter.opts, *parameter.secondary_opts)}
+        may_be_loaded = any(arg.startswith("--load-pass") for arg in args)
+        rewritten = list[str]()
+        for arg in args:
+            flag, _, options = arg.partition("=")
+            name = flag.removeprefix("--")
+            is_pass = arg.startswith("--") and flag not in known and (may_be_loaded or name in pass_names())
+            rewritten += ["-p", f"{name}{{{options}}}" if options else name] if is_pass else [arg]
+        return super().parse_args(ctx, rewritten)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -76,6 +89,8 @@ FILE is read from stdin if it is omitted or "-". {EXIT_CODES}
 Examples:
   fxc-opt model.mlir                                parse, verify, print
   fxc-opt model.mlir -p canonicalize,cse            two passes
+  fxc-opt model.mlir --canonicalize --cse           the same: each pass and named pipeline is an option
+  fxc-opt model.mlir --unroll-loops="factor=4"      a pass with its options
   fxc-opt model.mlir -p 'builtin.module(inline,func.func(cse,unroll-loops{{factor=4}}))'
                                                     nested, with an option
   fxc-opt model.mlir -p simplify --print-ir-after-change --timing

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
     ComplexType,
+    FixedBitwidthType,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -219,6 +220,14 @@ def dtype_name(element: Attribute) -> str:
 
 Dim = int | str
 """A static size, or an expression in the symbols of the module."""
+
+
+def element_bytes(element: Attribute) -> int | None:
+    """The size of an element of a tensor; None if it is not known."""
+    if isa(element, ComplexType):
+        part = element_bytes(element.element_type)
+        return None if part is None else 2 * part
+    return (element.bitwidth + 7) // 8 if isinstance(element, FixedBitwidthType) else None
 
 
 def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:

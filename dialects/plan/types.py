@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import ComplexType, FixedBitwidthType, IntAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, layout, sizes, strides
-from fxc.dialects.attributes.values import isa
+from fxc.dialects.attributes.types import contiguous_strides, device, element_bytes, is_tensor, layout, sizes, strides
 from fxc.dialects.base.effects import EffectsInterface
 
 ALIGNMENT = 64
@@ -63,7 +62,7 @@ def storage_bytes(type: Attribute) -> int | None:
     """
     if isinstance(type, ArenaType):
         return type.bytes.data
-    if not is_tensor(type) or layout(type) != "strided" or (width := _element_bytes(type.element_type)) is None:
+    if not is_tensor(type) or layout(type) != "strided" or (width := element_bytes(type.element_type)) is None:
         return None
     dims, steps = sizes(type), strides(type)
     if not all(isinstance(size, int) for size in dims):
@@ -80,13 +79,6 @@ def storage_bytes(type: Attribute) -> int | None:
 def has_known_steps(type: TensorType) -> bool:
     """Whether a strided tensor of ``type`` has only static or named sizes and strides."""
     return layout(type) == "strided" and "" not in sizes(type)
-
-
-def _element_bytes(element: Attribute) -> int | None:
-    if isa(element, ComplexType):
-        part = _element_bytes(element.element_type)
-        return None if part is None else 2 * part
-    return (element.bitwidth + 7) // 8 if isinstance(element, FixedBitwidthType) else None
 
 
 def aligned(bytes: int) -> int:
@@ -109,7 +101,7 @@ def _elements(type: TensorType) -> int | None:
 
 def is_dense(type: TensorType) -> bool:
     """Whether the bytes of a tensor of ``type`` are exactly those of its elements, each once."""
-    width, bytes, elements = _element_bytes(type.element_type), storage_bytes(type), _elements(type)
+    width, bytes, elements = element_bytes(type.element_type), storage_bytes(type), _elements(type)
     if width is None or bytes is None or elements is None or bytes != width * elements:
         return False
     dims, steps = [int(size) for size in sizes(type)], strides(type)

@@ -1,4 +1,4 @@
-"""Matrix products, convolutions and matrix operators, which are library calls."""
+"""Matrix products, convolutions and attention, which are library calls."""
 
 from __future__ import annotations
 
@@ -17,17 +17,26 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import dtype
 from fxc.passes.operators.bias import split_addmm
+from fxc.passes.operators.flops import attention, attention_backward, convolution, convolution_backward, product
 from fxc.passes.operators.record import Factors, Operator, Parts, Role, When, each
 from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.insertion import insert_call
 from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, matrix_shape, static_sizes, transposed
 
-_OTHERS = (
-    "mm.out mm.dtype mm.dtype_out bmm.out bmm.dtype bmm.dtype_out addmm.out addmm.dtype addmm.dtype_out "
-    "baddbmm.default baddbmm.out baddbmm.dtype baddbmm.dtype_out matmul.out linear.out mv.default mv.out "
-    "addmv.default addmv.out dot.default dot.out _convolution.default _convolution.deprecated _convolution.out convolution.out "
-    "cudnn_convolution.default cudnn_convolution.out miopen_convolution.default miopen_convolution.out "
-    "conv_transpose1d.default conv_transpose2d.input conv_transpose3d.input"
+_CONVOLUTIONS = (
+    "_convolution.default _convolution.deprecated _convolution.out convolution.out cudnn_convolution.default "
+    "cudnn_convolution.out miopen_convolution.default miopen_convolution.out"
+)
+_ATTENTION = (
+    "scaled_dot_product_attention.default _scaled_dot_product_attention_math.default "
+    "_scaled_dot_product_flash_attention.default _scaled_dot_product_flash_attention_for_cpu.default "
+    "_scaled_dot_product_efficient_attention.default _scaled_dot_product_cudnn_attention.default "
+    "_scaled_dot_product_fused_attention_overrideable.default"
+)
+_ATTENTION_BACKWARD = (
+    "_scaled_dot_product_flash_attention_backward.default _scaled_dot_product_flash_attention_for_cpu_backward.default "
+    "_scaled_dot_product_efficient_attention_backward.default _scaled_dot_product_cudnn_attention_backward.default "
+    "_scaled_dot_product_fused_attention_overrideable_backward.default"
 )
 
 
@@ -171,24 +180,31 @@ def _split_matmul(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each(
-            "mm.default", role=Role.CONTRACTION, factors=Factors("self", "mat2"), parts=Parts(When.KERNELS, split_row_product)
+            "mm.default",
+            role=Role.CONTRACTION,
+            factors=Factors("self", "mat2"),
+            parts=Parts(When.KERNELS, split_row_product),
+            flops=product("mat2"),
         ),
         **each(
             "addmm.default",
             role=Role.CONTRACTION,
             factors=Factors("mat1", "mat2", "self"),
             parts=Parts(When.ALWAYS, split_addmm),
+            flops=product("mat2"),
         ),
         **each(
             "linear.default",
             role=Role.CONTRACTION,
             factors=Factors("input", "weight", "bias", is_turned=True),
             parts=Parts(When.ALWAYS),
+            flops=product("weight", is_turned=True),
         ),
         **each(
             "bmm.default",
             role=Role.CONTRACTION,
             factors=Factors("self", "mat2", is_stacked=True),
+            flops=product("mat2"),
             parts=Parts(When.ALWAYS, split_lone_product),
         ),
         **each(
@@ -196,10 +212,26 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
             role=Role.CONTRACTION,
             factors=Factors("self", "other", is_stacked=True),
             parts=Parts(When.KERNELS, _split_matmul),
+            flops=product("other"),
         ),
-        **each(_OTHERS, role=Role.CONTRACTION),
-        **each("conv1d.default conv2d.default conv3d.default convolution.default", role=Role.CONVOLUTION),
-        **each("conv1d.padding conv2d.padding conv3d.padding", role=Role.CONVOLUTION),
+        **each("mm.out mm.dtype mm.dtype_out bmm.out bmm.dtype bmm.dtype_out", role=Role.CONTRACTION, flops=product("mat2")),
+        **each("addmm.out addmm.dtype addmm.dtype_out", role=Role.CONTRACTION, flops=product("mat2")),
+        **each("baddbmm.default baddbmm.out baddbmm.dtype baddbmm.dtype_out", role=Role.CONTRACTION, flops=product("batch2")),
+        **each("matmul.out", role=Role.CONTRACTION, flops=product("other")),
+        **each("linear.out", role=Role.CONTRACTION, flops=product("weight", is_turned=True)),
+        **each("mv.default mv.out addmv.default addmv.out", role=Role.CONTRACTION, flops=product("vec")),
+        **each("dot.default dot.out", role=Role.CONTRACTION, flops=product("tensor")),
+        **each(_CONVOLUTIONS, role=Role.CONTRACTION, flops=convolution()),
+        **each(
+            "conv_transpose1d.default conv_transpose2d.input conv_transpose3d.input",
+            role=Role.CONTRACTION,
+            flops=convolution(is_transposed=True),
+        ),
+        **each("conv1d.default conv2d.default conv3d.default convolution.default", role=Role.CONVOLUTION, flops=convolution()),
+        **each("conv1d.padding conv2d.padding conv3d.padding", role=Role.CONVOLUTION, flops=convolution()),
+        **each("convolution_backward.default", flops=convolution_backward),
+        **each(_ATTENTION, flops=attention),
+        **each(_ATTENTION_BACKWARD, flops=attention_backward),
     }
 )
 """Operator -> its record."""

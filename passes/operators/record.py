@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias
 
+from xdsl.ir import SSAValue
+
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.operators.rules import Rule
@@ -91,6 +93,13 @@ NO_FAST_CALL = Parts(When.NO_FAST_CALL)
 """PyTorch's decomposition into reductions and pointwise operators."""
 
 
+SizesOf: TypeAlias = Callable[[SSAValue], Sequence[int]]
+"""The sizes of a tensor, as numbers."""
+
+Flops: TypeAlias = Callable[[TorchOp, SizesOf], int]
+"""The floating-point operations of a call."""
+
+
 @dataclass(frozen=True)
 class Operator:
     """Facts about an operator overload. An operator without a record runs as a library call."""
@@ -99,6 +108,8 @@ class Operator:
     """The rule by which kernels compute it."""
     cost: int = 1
     """The approximate cost of the formula for one element, in additions."""
+    flops: Flops | None = None
+    """Its floating-point operations, if these are not a constant number for each element."""
     parts: Parts | None = None
     """How ``decompose-ops`` decomposes it."""
     role: Role | None = None

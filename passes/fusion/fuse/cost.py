@@ -18,14 +18,12 @@ from fxc.dialects.attributes.size_polynomials import Steps
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.target import CpuAttr, TargetAttr
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.hinted_sizes import ANY_SIZE
 from fxc.passes.operators.accumulating import combined_dtype, kind_of
 from fxc.passes.operators.bodies import old_of, rule_of
 from fxc.passes.operators.rules import Accumulation, dtype_of
 from fxc.passes.operators.scalars import FLOATS, Uncovered, machine_type
 from fxc.passes.operators.table import has_formula, operator_of
-
-ANY_SIZE = 1021
-"""The assumed value of an unknown size in cost comparisons; a static size is unlikely to be equal to it."""
 
 SORTING = 6
 """PyTorch's sorting of updates, in launches of the same duration."""
@@ -143,16 +141,12 @@ class CostModel:
 
     @classmethod
     def of(cls, target: TargetAttr, *, ordered: bool = False) -> CostModel:
-        """The cost model of ``target``. A CPU core adds two vectors in a cycle."""
-        machine = target.fields()
-        clock, bandwidth, launch = (float(machine[name]) for name in ("clock", "bandwidth", "launch"))
+        """The cost model of ``target``."""
+        rate, bandwidth, launch = target.additions(), target.traffic(), float(target.launch.value.data)
         if isinstance(target, CpuAttr):
-            threads = target.threads.value.data
-            rate = 2 * target.lanes() * clock / 1000
-            programs, small = max(16, 4 * threads), target.l1.value.data // 8
-            return cls(programs, small, MOST_VALUES, rate * threads, bandwidth * threads, launch, lone=True)
+            programs, small = max(16, 4 * target.threads.value.data), target.l1.value.data // 8
+            return cls(programs, small, MOST_VALUES, rate, bandwidth, launch, lone=True)
         processors, most = target.multiprocessors.value.data, target.max_threads.value.data
-        rate = processors * target.units.value.data * clock / 1000
         values = min(MOST_VALUES, target.registers.value.data // most)
         atomic = float(target.atomic.value.data)
         return cls(processors, 4 * most, values, rate, bandwidth, launch, lone=False, atomic=atomic, ordered=ordered)
