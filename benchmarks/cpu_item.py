@@ -193,14 +193,13 @@ def measure(row: Row, runs: Mapping[str, Callable[[], Any]], item: Item) -> None
 
 def peaks(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """Megabytes allocated at once in a call, with what fxc keeps between calls, beyond what was there before it."""
-    from training import peak
-
     import fxc
+    from fxc.measure.peak import peak_bytes
 
     found = dict[str, float]()
     for way, run in runs.items():
         fxc.release_memory()
-        found[way] = peak(run) / 1e6
+        found[way] = peak_bytes(run) / 1e6
     return found
 
 

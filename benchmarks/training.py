@@ -23,13 +23,15 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 import torch
 from results import write_json
 from rich.console import Console
 from rich.table import Table
+
+from fxc.measure.peak import peak_bytes
 
 ROOT = Path(__file__).parent.parent
 SIZES: dict[str, dict[str, int]] = {"gpt2": {"batch": 1, "tokens": 64}, "convnext": {"batch": 1}, "resnet": {"batch": 2}}
@@ -115,20 +117,6 @@ def compile_times(name: str, small: bool) -> dict[str, tuple[float, float]]:
     return clock.times
 
 
-def peak(step: Step) -> int:
-    """Bytes allocated at once in a step, beyond those from before it."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        step()
-    assert profile.profiler is not None and profile.profiler.kineto_results is not None
-    events = cast("list[Any]", profile.profiler.kineto_results.events())
-    changes = [event for event in events if event.name() == "[memory]"]
-    live, most = 0, 0
-    for event in sorted(changes, key=lambda event: event.start_ns()):
-        live += event.nbytes()
-        most = max(most, live)
-    return most
-
-
 def ways(model: torch.nn.Module, inputs: tuple[Any, ...]) -> dict[str, Callable[..., Any]]:
     """The callables to compare; Inductor where there is a C++ compiler for its kernels."""
     import fxc
@@ -160,7 +148,7 @@ def measure(name: str, small: bool, rounds: int) -> dict[str, dict[str, float]]:
     results = dict[str, dict[str, float]]()
     for way, found in times.items():
         low, median, high = statistics.quantiles(found, n=4, method="inclusive")
-        results[way] = {"ms": median * 1e3, "low": low * 1e3, "high": high * 1e3, "peak_mb": peak(steps[way]) / 1e6}
+        results[way] = {"ms": median * 1e3, "low": low * 1e3, "high": high * 1e3, "peak_mb": peak_bytes(steps[way]) / 1e6}
         results[way]["first_step_s"] = first[way]
     pairs = {way: [mine / eager for mine, eager in zip(times[way], times["eager"], strict=True)] for way in times}
     for way, result in results.items():

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from importlib import import_module
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,15 +20,13 @@ from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.verify.verifier import verify
 from fxc.errors import KernelError
 from fxc.interpret.torch_level import ReferenceInterpreter
+from fxc.measure.peak import peak_bytes
 from fxc.passes.plan import offsets as _offsets
 from fxc.passes.plan.buffers import Buffers
 from fxc.passes.plan.offsets import LiveRange, MemoryPlan, best_layout, lower_bound
 from fxc.passes.plan.plan_memory import MAPPED, SMALL, PlanMemoryPass
 from fxc.program.program import new_context
 from tests.plan_programs import memory
-
-sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
-training = import_module("training")
 
 SPANS = st.lists(
     st.builds(
@@ -265,6 +260,6 @@ def test_a_call_takes_what_is_in_use_at_one_time() -> None:
         for _ in range(2):
             torch.testing.assert_close(compiled(*inputs), blocks(*inputs))
         fxc.release_memory()
-        taken = training.peak(lambda: compiled(*inputs))
+        taken = peak_bytes(lambda: compiled(*inputs))
     stats = compiled.plan.stats
     assert taken <= 1.05 * stats.lower_bound_bytes and stats.peak_bytes <= 1.05 * stats.lower_bound_bytes

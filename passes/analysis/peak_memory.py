@@ -1,0 +1,203 @@
+"""Simulate the memory of operations of the torch level in their order.
+
+A tensor that an operation makes has a storage, which its views share. It is live from that operation to the last use of any of
+them. Memory that an operator allocates and releases inside of a call is not known. Constants, and arguments that the caller
+holds, take no memory of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from xdsl.dialects.builtin import TupleType
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import IsTerminator, SymbolTable
+
+from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.values import leaves
+from fxc.dialects.base.effects import aliases
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.fx import CallFunctionOp, OutputOp
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.higher_order import HigherOrderOp
+from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.slices import reads
+from fxc.passes.analysis.tuples import selected_index
+
+NOTHING: frozenset[SSAValue] = frozenset()
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """``live``: bytes during each operation, operands and results included; ``end``: bytes that remain after the last."""
+
+    live: Sequence[int]
+    end: int
+
+    @property
+    def peak(self) -> int:
+        return max((*self.live, self.end))
+
+
+def memory_of(
+    function: FuncOp, *, owned: Collection[SSAValue] = NOTHING, unwritten: Collection[SSAValue] = NOTHING
+) -> MemoryUse:
+    """The memory of a call of ``function``, whose results are live to the end.
+
+    ``owned``: arguments that the call releases after their last use. ``unwritten``: values that a kernel computes and does not
+    write to memory; what they are computed from is live until the last kernel that reads them.
+    """
+    block = function.body.block
+    simulation = Simulation(HintedSizes(function), unwritten)
+    simulation.own(owned)
+    simulation.run(operations_of(block))
+    return simulation.result(returned_by(block))
+
+
+def memory_of_step(forward: FuncOp, backward: FuncOp, results: int, *, unwritten: Collection[SSAValue] = NOTHING) -> MemoryUse:
+    """The memory of a training step: ``forward``, then ``backward``, with what lives between.
+
+    ``forward`` returns its ``results``, which live to the end, then the saved tensors and the saved sizes; ``backward`` takes
+    saved sizes, saved tensors, and tangents, which it releases after their last use.
+    """
+    simulation = Simulation(HintedSizes(forward), unwritten)
+    simulation.run(operations_of(forward.body.block))
+    returned, arguments = returned_by(forward.body.block), backward.body.block.args
+    saved = returned[results:]
+    tensors, others = [value for value in saved if _is_tensor(value)], [value for value in saved if not _is_tensor(value)]
+    simulation.rename(dict(zip(arguments, [*others, *tensors], strict=False)))
+    simulation.own(arguments[len(saved) :])
+    simulation.run(operations_of(backward.body.block))
+    return simulation.result([*returned[:results], *returned_by(backward.body.block)])
+
+
+@dataclass
+class Simulation:
+    """The storages of operations, of several blocks that run one after the other."""
+
+    sizes: HintedSizes
+    unwritten: Collection[SSAValue] = NOTHING
+    _of: dict[SSAValue, tuple[int, ...]] = field(default_factory=dict[SSAValue, tuple[int, ...]])
+    """Value -> the numbers of the storages that it may share."""
+    _bytes: list[int] = field(default_factory=list[int])
+    _first: list[int] = field(default_factory=list[int])
+    _last: list[int] = field(default_factory=list[int])
+    _inside: list[int] = field(default_factory=list[int])
+    """For each operation, the bytes that its regions or its callee take beside its results."""
+
+    def own(self, values: Iterable[SSAValue]) -> None:
+        """From here on, ``values`` have memory that the call releases."""
+        for value in values:
+            self._make(value, len(self._inside))
+
+    def rename(self, names: Mapping[SSAValue, SSAValue | Attribute]) -> None:
+        """Values of the next block -> those of blocks before it that they are."""
+        self._of.update((value, self._of.get(other, ())) for value, other in names.items() if isinstance(other, SSAValue))
+
+    def run(self, ops: Sequence[Operation]) -> None:
+        """Add ``ops``, which run in this order."""
+        start = len(self._inside)
+        for step, op in zip(self._steps(ops), ops, strict=True):
+            for value in reads(op) if op.regions else op.operands:
+                self._touch(value, start + step)
+            shared = dict[int, tuple[int, ...]]()
+            if isinstance(op, CallFunctionOp):
+                self._select(op)
+            if isinstance(op, (TorchOp, GroupOp)):
+                for index, operand in aliases(op):
+                    shared[index] = (*shared.get(index, ()), *self._of.get(operand, ()))
+            for index, result in enumerate(op.results):
+                if index in shared:
+                    self._of[result] = tuple(dict.fromkeys(shared[index]))
+                elif result not in self.unwritten and isinstance(op, _MAKERS):
+                    self._make(result, start + step)
+            self._inside.append(self._needed_inside(op))
+
+    def storages(self, values: Iterable[SSAValue | Attribute]) -> frozenset[int]:
+        """The numbers of the storages that ``values`` may share."""
+        return frozenset(storage for value in values if isinstance(value, SSAValue) for storage in self._of.get(value, ()))
+
+    def bytes_of(self, storage: int) -> int:
+        return self._bytes[storage]
+
+    def result(self, live_at_end: Iterable[SSAValue | Attribute]) -> MemoryUse:
+        """The memory of all operations. ``live_at_end``: values that are not released."""
+        length = len(self._inside)
+        for value in live_at_end:
+            self._touch(value, length)
+        changes = [0] * (length + 2)
+        for size, first, last in zip(self._bytes, self._first, self._last, strict=True):
+            changes[first] += size
+            changes[last + 1] -= size
+        *live, end = list(accumulate(changes))[:-1]
+        return MemoryUse([beside + inside for beside, inside in zip(live, self._inside, strict=True)], end)
+
+    def _steps(self, ops: Sequence[Operation]) -> Sequence[int]:
+        """The step at which each operation runs: that of its last reader if its results are not written to memory."""
+        steps = list(range(len(ops)))
+        if self.unwritten:
+            place = {op: step for step, op in enumerate(ops)}
+            for step, op in reversed([*enumerate(ops)]):
+                if op.results and all(result in self.unwritten for result in op.results):
+                    readers = [place[use.operation] for result in op.results for use in result.uses if use.operation in place]
+                    steps[step] = max((steps[reader] for reader in readers), default=step)
+        return steps
+
+    def _make(self, value: SSAValue, step: int) -> None:
+        """Add a storage for ``value``; for a tuple, one for each element."""
+        types = value.type.types.data if isinstance(value.type, TupleType) else [value.type]
+        self._of[value] = tuple(range(len(self._bytes), len(self._bytes) + len(types)))
+        self._bytes += [self.sizes.bytes(type) for type in types]
+        self._first += [step] * len(types)
+        self._last += [step] * len(types)
+
+    def _select(self, op: CallFunctionOp) -> None:
+        """Record that ``op`` selects an element of a tuple, if it does."""
+        index = selected_index(op)
+        if index is None or not isinstance(source := op.operands[0].type, TupleType):
+            return
+        storages = self._of.get(op.operands[0], ())
+        is_new = len(storages) == len(source.types.data)  # not a tuple of views
+        self._of[op.results[0]] = storages[index : index + 1] if is_new and isinstance(index, int) else storages
+
+    def _touch(self, value: SSAValue | Attribute, step: int) -> None:
+        for storage in self._of.get(value, ()) if isinstance(value, SSAValue) else ():
+            self._last[storage] = max(self._last[storage], step)
+
+    def _needed_inside(self, op: Operation) -> int:
+        if isinstance(op, CallOp):
+            callee = SymbolTable.lookup_symbol(op, op.callee)
+            blocks = list(callee.body.blocks) if isinstance(callee, FuncOp) else []
+        else:
+            blocks = [block for region in op.regions for block in region.blocks] if isinstance(op, HigherOrderOp) else []
+        uses = list[int]()
+        for block in blocks:
+            inner = Simulation(self.sizes, self.unwritten)
+            inner.run(operations_of(block))
+            use = inner.result(returned_by(block))
+            uses.append(use.peak - use.end)
+        return max(uses, default=0)
+
+
+_MAKERS = (TorchOp, HigherOrderOp, GroupOp, CallOp)
+"""Operations whose results are in new memory, unless these are views."""
+
+
+def operations_of(block: Block) -> list[Operation]:
+    """The operations of ``block`` without the terminator."""
+    return [op for op in block.ops if not op.has_trait(IsTerminator)]
+
+
+def returned_by(block: Block) -> list[SSAValue | Attribute]:
+    """What the terminator of ``block`` returns, in order, constants included."""
+    last = block.last_op
+    if not isinstance(last, OutputOp):
+        return list(last.operands) if last is not None and last.has_trait(IsTerminator) else []
+    return list(leaves(last.trees()[0]))
+
+
+def _is_tensor(value: SSAValue | Attribute) -> bool:
+    return isinstance(value, SSAValue) and is_tensor(value.type)

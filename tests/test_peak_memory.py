@@ -1,0 +1,157 @@
+"""The simulated peak of a training step is what eager execution of its graphs allocates, in the same order."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import aot_module
+from torch._functorch.partitioners import default_partition
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._pytree import tree_map_only
+from xdsl.dialects.func import FuncOp
+
+import fxc
+from fxc.dialects.entry import find_entry
+from fxc.frontends.import_fx import import_fx
+from fxc.measure.peak import peak_bytes
+from fxc.passes.analysis.peak_memory import memory_of, memory_of_step, returned_by
+from fxc.testing import parse
+from tests.models.captures import kept, loss_of, model_of
+from tests.models.zoo import ZOO
+
+CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default)
+
+
+class Step:
+    """The forward and the backward graph of a model of the zoo, by PyTorch's default partition, and their arguments."""
+
+    def __init__(self, name: str) -> None:
+        self.graphs, self.arguments = dict[str, GraphModule](), dict[str, list[Any]]()
+        model, inputs = model_of(name, True)
+        make = {"fw_compiler": self._keep("forward"), "bw_compiler": self._keep("backward"), "partition_fn": default_partition}
+        torch._dynamo.reset()
+        with kept(model):
+            if ZOO[name].dynamo:
+                loss_of(torch.compile(model, backend=aot_autograd(**make), fullgraph=True)(*inputs)).backward()
+            else:
+                loss_of(aot_module(model, **make)(*inputs)).backward()
+        torch._dynamo.reset()
+        names = [node.name for node in self.graphs["backward"].graph.nodes if node.op == "placeholder"]
+        self.saved = len([name for name in names if "tangents" not in name])
+
+    def _keep(self, kind: str) -> Callable[..., Any]:
+        def compiler(graph: GraphModule, _: Any) -> Callable[..., Any]:
+            self.graphs[kind] = copy.deepcopy(graph)
+
+            def run(args: list[Any]) -> Any:
+                self.arguments[kind] = tree_map_only(Tensor, lambda x: x.detach().clone(), args)
+                return graph.forward(*args)
+
+            run._boxed_call = True  # type: ignore[attr-defined]
+            return run
+
+        return compiler
+
+    def functions(self, pipeline: str) -> tuple[FuncOp, FuncOp, int]:
+        """Forward and backward after ``pipeline``, and how many results the user gets."""
+        found = list[FuncOp]()
+        for kind in ("forward", "backward"):
+            module = fxc.run_passes(import_fx(self.graphs[kind]), pipeline).module
+            entry = find_entry(module)
+            assert entry is not None
+            found.append(entry)
+        return found[0], found[1], len(returned_by(found[0].body.block)) - self.saved
+
+    def run(self, results: int) -> None:
+        """A step that releases what it may, as AOTAutograd does; tangents are made between."""
+        returned = list(Eager(self.graphs["forward"]).run(*self.arguments["forward"]))
+        saved = [value for value in returned[results:] if isinstance(value, Tensor)]
+        sizes = [value for value in returned[results:] if not isinstance(value, Tensor)]
+        del returned[results:]
+        arguments = [*sizes, *saved, *(x.clone() for x in self.arguments["backward"][self.saved :])]
+        del saved
+        Eager(self.graphs["backward"]).boxed_run(arguments)
+
+
+class Eager(Interpreter):
+    """Runs a graph in its order, except that convolutions only allocate: oneDNN copies their operands to other layouts."""
+
+    def run_node(self, n: Node) -> Any:
+        if n.target not in CONVOLUTIONS:
+            return super().run_node(n)
+        return tree_map_only(Tensor, lambda x: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype), n.meta["val"])
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_peak_of_a_step_is_that_of_eager(name: str) -> None:
+    step = Step(name)
+    forward, backward, results = step.functions("lower-to-torch")
+    simulated = memory_of_step(forward, backward, results)
+    with torch.no_grad():
+        step.run(results)
+        assert simulated.peak == pytest.approx(peak_bytes(lambda: step.run(results)), rel=0.05)
+    assert simulated.end <= simulated.peak
+
+
+X = "tensor<64xf32>"
+
+
+@pytest.mark.parametrize(
+    ("body", "owned", "peak", "end"),
+    [
+        (f"%a = torch.aten.exp.default(%x) : ({X}) -> {X}\n func.return %a : {X}", False, 256, 256),
+        (f"%a = torch.aten.exp.default(%x) : ({X}) -> {X}\n func.return %x : {X}", False, 256, 0),
+        (f"%a = torch.aten.exp.default(%x) : ({X}) -> {X}\n func.return %a : {X}", True, 512, 256),
+        (f"%a = torch.aten.view.default(%x, [64]) : ({X}) -> {X}\n func.return %a : {X}", True, 256, 256),
+        (f"func.return %x : {X}", False, 0, 0),
+        (
+            f"%a = torch.aten.exp.default(%x) : ({X}) -> {X}\n %b = torch.aten.view.default(%a, [64]) : ({X}) -> {X}\n"
+            f"%c = torch.aten.exp.default(%x) : ({X}) -> {X}\n %d = torch.aten.exp.default(%b) : ({X}) -> {X}\n"
+            f"func.return %d : {X}",
+            False, 512, 256,
+        ),
+        (
+            f"%g = fusion.group ({{\n %a = torch.aten.exp.default(%x) : ({X}) -> {X}\n"
+            f"%b = torch.aten.exp.default(%a) : ({X}) -> {X}\n fusion.yield %b : {X}\n }}) -> {X}\n func.return %g : {X}",
+            False, 256, 256,
+        ),
+        (
+            f"%u = torch.aten.unbind.int(%x) : ({X}) -> tuple<tensor<f32>, tensor<f32>>\n"
+            "%r = fx.call_function @operator.getitem(%u, 1) : (tuple<tensor<f32>, tensor<f32>>) -> tensor<f32>\n"
+            "func.return %r : tensor<f32>",
+            True, 256, 256,
+        ),
+        (
+            f"%t = torch.aten.var_mean.dim(%x, [0]) : ({X}) -> tuple<tensor<f32>, tensor<f32>>\n"
+            "%r = fx.call_function @operator.getitem(%t, 1) : (tuple<tensor<f32>, tensor<f32>>) -> tensor<f32>\n"
+            "func.return %r : tensor<f32>",
+            False, 8, 4,
+        ),
+    ],
+    ids=["result", "unused", "argument", "view of argument", "nothing", "view", "group", "views in a tuple", "tuple"],
+)  # fmt: skip
+def test_storages(body: str, owned: bool, peak: int, end: int) -> None:
+    result = "tensor<f32>" if "getitem" in body else X
+    module = parse(f"func.func @main(%x: {X}) -> {result} {{\n{body}\n}}")
+    function = find_entry(module)
+    assert function is not None
+    use = memory_of(function, owned=function.body.block.args if owned else ())
+    assert (use.peak, use.end) == (peak, end)
+
+
+def test_a_value_in_a_kernel_takes_no_memory() -> None:
+    """What it is computed from is live until the kernel that reads it."""
+    names = "abc"
+    body = "".join(f"%{n} = torch.aten.exp.default(%{of}) : ({X}) -> {X}\n" for n, of in zip(names, "xab", strict=True))
+    body += f"%d = torch.aten.exp.default(%x) : ({X}) -> {X}\n%e = torch.aten.add.Tensor(%b, %d) : ({X}, {X}) -> {X}\n"
+    function = find_entry(parse(f"func.func @main(%x: {X}) -> ({X}, {X}) {{\n{body}func.return %c, %e : {X}, {X}\n}}"))
+    assert function is not None
+    values = {op.results[0].name_hint: op.results[0] for op in function.body.block.ops if op.results}
+    assert memory_of(function).live == [256, 512, 512, 768, 1024]
+    assert memory_of(function, unwritten={values["b"]}).live == [256, 256, 512, 768, 1024]
