@@ -156,6 +156,7 @@ JOINT = NamedPipeline((
     PassSpec("lower-to-torch"),
     PassSpec("partition-default"),
     PassSpec("split-joint"),
+    PassSpec("reorder-for-memory"),
 ))  # fmt: skip
 """Split a captured joint graph of forward and backward into a module for each. ``torch.compile`` runs it before
 ``aot-forward`` and ``aot-backward``."""

@@ -20,15 +20,16 @@ import fxc
 from fxc.dialects.entry import find_entry
 from fxc.frontends.import_fx import import_fx
 from fxc.measure.peak import peak_bytes
-from fxc.passes.analysis.peak_memory import memory_of, memory_of_step, returned_by
-from fxc.testing import parse
+from fxc.passes.analysis.peak_memory import Step, memory_of, returned_by
+from fxc.testing import parse, run_pass
+from fxc.torch_compile import capture_joint
 from tests.models.captures import kept, loss_of, model_of
 from tests.models.zoo import ZOO
 
 CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default)
 
 
-class Step:
+class EagerStep:
     """The forward and the backward graph of a model of the zoo, by PyTorch's default partition, and their arguments."""
 
     def __init__(self, name: str) -> None:
@@ -58,15 +59,15 @@ class Step:
 
         return compiler
 
-    def functions(self, pipeline: str) -> tuple[FuncOp, FuncOp, int]:
-        """Forward and backward after ``pipeline``, and how many results the user gets."""
+    def functions(self) -> Step:
+        """Forward and backward at the torch level, and how many results the user gets."""
         found = list[FuncOp]()
         for kind in ("forward", "backward"):
-            module = fxc.run_passes(import_fx(self.graphs[kind]), pipeline).module
+            module = fxc.run_passes(import_fx(self.graphs[kind]), "lower-to-torch").module
             entry = find_entry(module)
             assert entry is not None
             found.append(entry)
-        return found[0], found[1], len(returned_by(found[0].body.block)) - self.saved
+        return Step(found[0], found[1], len(returned_by(found[0].body.block)) - self.saved)
 
     def run(self, results: int) -> None:
         """A step that releases what it may, as AOTAutograd does; tangents are made between."""
@@ -90,13 +91,24 @@ class Eager(Interpreter):
 
 @pytest.mark.parametrize("name", ZOO)
 def test_the_peak_of_a_step_is_that_of_eager(name: str) -> None:
-    step = Step(name)
-    forward, backward, results = step.functions("lower-to-torch")
-    simulated = memory_of_step(forward, backward, results)
+    step = EagerStep(name)
+    parts = step.functions()
+    simulated = parts.memory()
     with torch.no_grad():
-        step.run(results)
-        assert simulated.peak == pytest.approx(peak_bytes(lambda: step.run(results)), rel=0.05)
+        step.run(parts.results)
+        assert simulated.peak == pytest.approx(peak_bytes(lambda: step.run(parts.results)), rel=0.05)
     assert simulated.end <= simulated.peak
+
+
+@pytest.mark.parametrize("name", ["bert", "cond", "convnext", "gpt2", "llama", "mobilenet", "moe", "resnet", "unet", "vit"])
+def test_no_order_is_worse(name: str) -> None:
+    model, inputs = model_of(name, True)
+    with kept(model):
+        module = fxc.run_passes(capture_joint(model, inputs), "joint").module
+    before = Step.of(module)
+    after = Step.of(parse(run_pass(module, "reorder-for-memory")))
+    assert before is not None and after is not None
+    assert after.memory().peak <= before.memory().peak
 
 
 X = "tensor<64xf32>"

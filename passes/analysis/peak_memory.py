@@ -11,14 +11,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from xdsl.dialects.builtin import TupleType
+from xdsl.dialects.builtin import ModuleOp, TupleType
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator, SymbolTable
 
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import leaves
+from fxc.dialects.autodiff import TANGENT
 from fxc.dialects.base.effects import aliases
+from fxc.dialects.entry import argument_attributes, find_entry
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -57,21 +59,47 @@ def memory_of(
     return simulation.result(returned_by(block))
 
 
-def memory_of_step(forward: FuncOp, backward: FuncOp, results: int, *, unwritten: Collection[SSAValue] = NOTHING) -> MemoryUse:
-    """The memory of a training step: ``forward``, then ``backward``, with what lives between.
+@dataclass(frozen=True)
+class Step:
+    """A training step: ``forward`` returns its ``results``, which the caller holds, then saved tensors, then saved numbers.
 
-    ``forward`` returns its ``results``, which live to the end, then the saved tensors and the saved sizes; ``backward`` takes
-    saved sizes, saved tensors, and tangents, which it releases after their last use.
+    ``backward`` takes numbers, tensors, and tangents, and releases each after its last use, except what the caller holds.
     """
-    simulation = Simulation(HintedSizes(forward), unwritten)
-    simulation.run(operations_of(forward.body.block))
-    returned, arguments = returned_by(forward.body.block), backward.body.block.args
-    saved = returned[results:]
-    tensors, others = [value for value in saved if _is_tensor(value)], [value for value in saved if not _is_tensor(value)]
-    simulation.rename(dict(zip(arguments, [*others, *tensors], strict=False)))
-    simulation.own(arguments[len(saved) :])
-    simulation.run(operations_of(backward.body.block))
-    return simulation.result([*returned[:results], *returned_by(backward.body.block)])
+
+    forward: FuncOp
+    backward: FuncOp
+    results: int
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> Step | None:
+        """The step whose parts are nested modules of ``module``, as after ``split-joint``."""
+        parts = {part.sym_name.data: part for part in module.ops if isinstance(part, ModuleOp) and part.sym_name is not None}
+        forward, backward = (find_entry(parts[name]) if name in parts else None for name in ("forward", "backward"))
+        if forward is None or backward is None:
+            return None
+        saved = [mark for mark in argument_attributes(backward) if TANGENT not in mark.data]
+        return cls(forward, backward, len(returned_by(forward.body.block)) - len(saved))
+
+    def memory(self, unwritten: Collection[SSAValue] = NOTHING) -> MemoryUse:
+        """The memory of both parts, and of what lives between."""
+        simulation = self.before_backward(unwritten)
+        simulation.run(operations_of(self.backward.body.block))
+        return simulation.result(self.lasting())
+
+    def before_backward(self, unwritten: Collection[SSAValue] = NOTHING) -> Simulation:
+        """The simulation after the forward, for operations of the backward."""
+        simulation = Simulation(HintedSizes(self.forward), unwritten)
+        simulation.run(operations_of(self.forward.body.block))
+        saved, arguments = returned_by(self.forward.body.block)[self.results :], self.backward.body.block.args
+        tensors = [value for value in saved if _is_tensor(value)]
+        numbers = [value for value in saved if not _is_tensor(value)]
+        simulation.rename(dict(zip(arguments, [*numbers, *tensors], strict=False)))
+        simulation.own(arguments[len(saved) :])
+        return simulation
+
+    def lasting(self) -> Sequence[SSAValue | Attribute]:
+        """The values that are live after the step: results and gradients."""
+        return [*returned_by(self.forward.body.block)[: self.results], *returned_by(self.backward.body.block)]
 
 
 @dataclass

@@ -8,7 +8,7 @@
 // CHECK-NEXT:      %y = torch.aten.sum.default(%t) :
 // CHECK-NEXT:      fx.output((%y, %t, %n)) :
 // CHECK:       builtin.module @backward {
-// CHECK-NEXT:    func.func @main(%n: !torch.int<"s0">, %t: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %d: tensor<f32>) ->
+// CHECK-NEXT:    func.func @main(%n: !torch.int<"s0">, %t: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %d: tensor<f32> {autodiff.tangent}) ->
 // CHECK-NEXT:      %e = torch.aten.expand.default(%d, [%n]) :
 // CHECK-NEXT:      %g = torch.aten.mul.Tensor(%e, %t) :
 // CHECK-NEXT:      fx.output((none, %g)) :
@@ -31,7 +31,7 @@ attributes {autodiff.forward_results = 1 : i64} {
 // CHECK-NEXT:      %b = torch.aten.cos.default(%a) :
 // CHECK-NEXT:      %y = torch.aten.exp.default(%b) :
 // CHECK-NEXT:      fx.output((%y, %a)) :
-// CHECK:         func.func @main(%a: tensor<4xf32>, %d: tensor<4xf32>) ->
+// CHECK:         func.func @main(%a: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent}) ->
 // CHECK-NEXT:      %b = torch.aten.cos.default(%a) :
 // CHECK-NEXT:      %e = torch.aten.mul.Tensor(%d, %b) :
 // WHY: split-joint: saves 16 bytes, because %a is read by aten.cos.default: %a = aten.sigmoid.default
@@ -51,7 +51,7 @@ attributes {autodiff.forward_results = 1 : i64} {
 // CHECK-LABEL: builtin.module @forward {
 // CHECK:           %state, %r = torch.higher_order.run_and_save_rng_state(#fx.function<"torch.ops.aten.rand_like.default">, %x) :
 // CHECK:           fx.output((%y, %x, %state)) :
-// CHECK:         func.func @main(%x: tensor<4xf32>, %state: tensor<5056xui8>, %d: tensor<4xf32>) ->
+// CHECK:         func.func @main(%x: tensor<4xf32>, %state: tensor<5056xui8>, %d: tensor<4xf32> {autodiff.tangent}) ->
 // CHECK-NEXT:      %r = torch.higher_order.run_with_rng_state(%state, #fx.function<"torch.ops.aten.rand_like.default">, %x) :
 // CHECK-NEXT:      %g = torch.aten.mul.Tensor(%d, %r) :
 func.func @random(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
@@ -70,7 +70,7 @@ attributes {autodiff.forward_results = 1 : i64} {
 // CHECK-NEXT:      [[X:%[a-z0-9_]+]] = torch.aten.clone.default(%x) :
 // CHECK-NEXT:      [[Z:%[a-z0-9_]+]] = torch.aten.clone.default(%z) :
 // CHECK:           fx.output((%n, %y, [[X]], [[Z]], %c)) :
-// CHECK:         func.func @main(%x: tensor<4xf32>, %z: tensor<4xf32>, %c: tensor<4xf32>, %d: tensor<4xf32>) -> (tensor<4xf32> {fx.mutates = 2 : i64}, tensor<4xf32>) {
+// CHECK:         func.func @main(%x: tensor<4xf32>, %z: tensor<4xf32>, %c: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent}) -> (tensor<4xf32> {fx.mutates = 2 : i64}, tensor<4xf32>) {
 // CHECK:           fx.output((%m, %h)) :
 func.func @written(%x: tensor<4xf32>, %z: tensor<4xf32> {autodiff.written}, %c: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
 -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32> {fx.mutates = 2 : i64}, tensor<4xf32>, tensor<4xf32>)

@@ -25,7 +25,7 @@ After:
       }
     }
     builtin.module @backward {
-      func.func @main(%t: tensor<4xf32>, %d: tensor<4xf32>) -> tensor<4xf32> {
+      func.func @main(%t: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent}) -> tensor<4xf32> {
         %y = torch.aten.exp.default(%t) : (tensor<4xf32>) -> tensor<4xf32>
         %e = torch.aten.mul.Tensor(%d, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
         %g = torch.aten.tanh_backward.default(%e, %t) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -40,7 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -175,8 +175,11 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     backward.values |= {value: backward.argument(value, _facts(value, facts)) for value in (*numbers, *tensors)}
     memory: dict[SSAValue, SSAValue] = {each: backward.argument(each, facts[each]) for each in apart}
     known = {op: backward.argument(state, _facts(state, facts)) for op, state in states.items()}
-    others = [argument for argument in graph.block.args if argument in graph.tangents or argument in graph.state]
-    backward.values |= {argument: backward.argument(argument, facts[argument]) for argument in others}
+    for each in graph.block.args:
+        if each in graph.tangents:
+            backward.values[each] = backward.argument(each, DictionaryAttr({**facts[each].data, TANGENT: UnitAttr()}))
+        elif each in graph.state:
+            backward.values[each] = backward.argument(each, facts[each])
     for op in demand.ops:
         if op in known:
             assert isinstance(op, TorchOp)
