@@ -29,7 +29,7 @@ LAYERS = {
     "passes/simplify": "xdsl",
     "passes/normalize": "xdsl numpy",
     "passes/autodiff": "xdsl",
-    "passes/joint": "xdsl",
+    "passes/joint": "xdsl networkx",
     "passes/library": "xdsl",
     "passes/fusion": "xdsl numpy",
     "passes/kernels": "xdsl",

@@ -81,11 +81,9 @@ class JointGraph:
 
     def _is_recomputed(self, op: Operation) -> bool:
         """Whether the backward may run ``op``, which does not depend on a tangent, to compute a result that is not saved."""
-        if must_run(op):
-            return RECOMPUTED in op.attributes and is_random(op) and isinstance(op, TorchOp) and writes(op) == []
-        if RECOMPUTED in op.attributes or _is_free(op):
+        if RECOMPUTED in op.attributes and may_repeat(op):
             return True
-        return op not in self.forward and not _reads_sizes(op)
+        return not must_run(op) and (_is_free(op) or (op not in self.forward and not _reads_sizes(op)))
 
 
 @dataclass(frozen=True)
@@ -176,6 +174,11 @@ def values_read(op: Operation) -> list[SSAValue]:
 def must_run(op: Operation) -> bool:
     """Whether ``op`` runs even if its results are unused, and only once: it writes, has a side effect, or is random."""
     return has_side_effect(op) or writes(op) != []
+
+
+def may_repeat(op: Operation) -> bool:
+    """Whether ``op`` may be marked as recomputed. A random operator then runs with the saved state of the generator."""
+    return not must_run(op) or (is_random(op) and isinstance(op, TorchOp) and writes(op) == [])
 
 
 def is_number(value: SSAValue) -> bool:

@@ -1,0 +1,171 @@
+"""Partitions of joint graphs: minimum cuts, budgets, and what forward and backward compute."""
+
+from __future__ import annotations
+
+import time
+from itertools import chain, combinations
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+from xdsl.dialects.builtin import ModuleOp
+
+from fxc.dialects.text.syntax import clone_module, print_module
+from fxc.driver.runner import run_pipeline
+from fxc.errors import PipelineError
+from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.joint_graph import joint_graph, must_run
+from fxc.passes.joint.partition_min_cut.budgets import Budget
+from fxc.passes.joint.partition_min_cut.dataflow import Dataflow
+from fxc.passes.joint.partition_min_cut.knapsack import MOST, best_choices, evenly
+from fxc.passes.joint.partition_min_cut.minimum_cut import Plan
+from fxc.passes.joint.partition_min_cut.network import SINK, SOURCE, Network, UnboundedCut
+from fxc.passes.joint.partition_min_cut.peak import peak_of
+from fxc.pipelines import parse_pipeline
+from fxc.program.program import new_context
+from fxc.testing import parse
+from tests.joint_programs import SIZE, captured, random_joint, run, run_parts, saved_bytes
+from tests.models.zoo import ZOO, load
+
+CAPACITIES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.one_of(st.none(), st.integers(0, 9))), max_size=24)
+BUDGETS = (0.0, 1e-9, 0.25, 0.5, 0.75, 1 - 1e-9, 1.0)
+
+
+def partitioned(module: ModuleOp, budget: float | str = 1.0, more: str = "") -> ModuleOp:
+    found = clone_module(module)
+    run_pipeline(new_context(), found, parse_pipeline(f'partition-min-cut{{budget="{budget}"}}{more}'))
+    return found
+
+
+@given(CAPACITIES)
+@settings(max_examples=200, deadline=None)
+def test_the_cut_is_minimal_and_nearest_to_the_sink(edges: list[tuple[int, int, int | None]]) -> None:
+    network, graph = Network(), nx.DiGraph()
+    graph.add_nodes_from(range(8))
+    for _ in range(6):
+        network.node()
+    for start, end, capacity in edges:
+        if start < end and (start, end) != (SOURCE, SINK):
+            start, end = (start, end) if start != SINK else (end, SINK)
+            network.add(start, end, capacity)
+            total = (
+                None if capacity is None else capacity + graph.get_edge_data(start, end, {"capacity": 0}).get("capacity", 10**6)
+            )
+            graph.add_edge(start, end, capacity=10**6 if total is None else total)
+    value, (_, expected) = nx.minimum_cut(graph, SOURCE, SINK)
+    try:
+        found = network.sink_side()
+    except UnboundedCut as unbounded:
+        assert value >= 10**6 and unbounded.path[0] == SOURCE and unbounded.path[-1] == SINK
+        return
+    assert value < 10**6
+    crossing = [(a, b) for a, b in graph.edges if a not in found and b in found]
+    assert sum(graph.edges[edge]["capacity"] for edge in crossing) == value
+    assert expected <= found
+
+
+@pytest.mark.parametrize(
+    ("weights", "values", "capacity", "saved"),
+    [
+        ((500, 300, 0), (3, 5, 1), 500, {1, 2}),
+        ((6, 5, 5), (7, 5, 5), 10, {1, 2}),
+        ((5, 5), (4, 4), 5, {0}),
+        ((50004, 50004), (1, 1), 100000, {0}),
+        ((3,), (1,), 2, set[int]()),
+        ((), (), 0, set[int]()),
+    ],
+)
+def test_knapsacks(weights: tuple[int, ...], values: tuple[int, ...], capacity: int, saved: set[int]) -> None:
+    fitting = [choice for choice in best_choices(weights, values) if choice.weight <= capacity]
+    assert fitting[-1].indices() == saved
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8))
+def test_the_knapsack_is_exact_for_each_capacity(items: list[tuple[int, int]]) -> None:
+    choices = best_choices([weight for weight, _ in items], [value for _, value in items])
+    subsets = list(chain.from_iterable(combinations(range(len(items)), count) for count in range(len(items) + 1)))
+    for capacity in range(sum(weight for weight, _ in items) + 1):
+        fitting = [subset for subset in subsets if sum(items[i][0] for i in subset) <= capacity]
+        best = [choice for choice in choices if choice.weight <= capacity][-1]
+        assert best.value == max(sum(items[i][1] for i in subset) for subset in fitting)
+        assert best.weight == sum(items[i][0] for i in best.indices())
+    assert len(evenly(choices, 3)) <= 3 and evenly(choices, 3)[-1] is choices[-1]
+
+
+def test_a_large_knapsack_never_exceeds_the_capacity() -> None:
+    weights, values = [(i * i * 7919) % 100003 for i in range(1, 101)], [(i * 104729) % 997 for i in range(100)]
+    choices = best_choices(weights, values)
+    assert len(choices) <= MOST and choices[-1].value == sum(values)
+    assert all(choice.weight == sum(weights[i] for i in choice.indices()) for choice in choices[:: len(choices) // 9])
+
+
+@given(st.integers(0, 10**6), st.sampled_from(BUDGETS))
+@settings(max_examples=40, deadline=None)
+def test_parts_compute_what_the_joint_graph_does(seed: int, budget: float) -> None:
+    module = parse(random_joint(seed))
+    marked = partitioned(module, budget)
+    graph = joint_graph(marked)
+    assert not graph.demand().missing
+    assert not [op for op in graph.demand().ops if op not in graph.backward and must_run(op)]
+    assert print_module(partitioned(module, budget)) == print_module(marked)
+    values = [torch.randn(SIZE, SIZE) for _ in range(3)]
+    torch.manual_seed(seed)
+    expected = run(module, values)
+    torch.manual_seed(seed)
+    found = run_parts(partitioned(module, budget, ",split-joint"), len(graph.results), values[:2], values[2:])
+    assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_more_budget_saves_more_and_has_a_higher_peak(seed: int) -> None:
+    module = parse(random_joint(seed))
+    figures = [_figures(partitioned(module, budget)) for budget in BUDGETS]
+    assert figures == sorted(figures) and [peak for _, peak in figures] == sorted(peak for _, peak in figures)
+    peak = figures[-1][1]
+    under = [_figures(partitioned(module, budget)) for budget in (2, peak - 1, peak, peak + 1)]
+    assert [found for _, found in under] == sorted(found for _, found in under) and under[0][1] <= figures[0][1]
+    assert under[1][1] < peak or under[1][1] == under[0][1]
+    assert under[2] == under[3] == figures[-1]
+
+
+def _figures(module: ModuleOp) -> tuple[int, int]:
+    """The bytes that are saved, and the simulated peak."""
+    graph = joint_graph(module)
+    flow, demand = Dataflow(graph), graph.demand()
+    again = [flow.ops.index(op) for op in demand.ops if op not in graph.backward]
+    return saved_bytes(graph, HintedSizes(module).bytes), peak_of(flow, Plan(tuple(demand.saved), tuple(again)))
+
+
+def test_budgets() -> None:
+    assert Budget.of(0.5) == Budget(fraction=0.5) and Budget.of("1") == Budget()
+    assert [Budget.of(text).bytes for text in (1.5e9, "64MB", "64 MiB", "7B")] == [1_500_000_000, 64_000_000, 64 << 20, 7]
+    with pytest.raises(PipelineError, match=r"a budget is a fraction from 0 to 1, or bytes such as 1\.5e9"):
+        parse_pipeline("joint{budget=-0.5}")
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in ZOO.values() if entry.dynamo and entry.train_mode])
+def test_models(name: str) -> None:
+    """As many bytes as PyTorch's partition saves, or fewer, and the results of the joint graph."""
+    for joint in captured(*load(name)):
+        marked = partitioned(joint.module)
+        ours, theirs = saved_bytes(joint_graph(marked), HintedSizes(marked).bytes), joint.bytes_of_pytorch()
+        print(f"{name}: saves {ours} bytes, PyTorch {theirs}")
+        assert ours <= theirs
+        tangents = joint.tangents()
+        torch.manual_seed(0)
+        expected = run(clone_module(joint.module), [*joint.primals, *tangents])
+        torch.manual_seed(0)
+        found = run_parts(partitioned(joint.module, more=",split-joint"), joint.count, joint.primals, tangents)
+        assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_large_graph_takes_seconds() -> None:
+    """The time is 0.5 s on a laptop; PyTorch takes 5 s for a graph of this size."""
+    module = parse(random_joint(1, 3500))
+    start = time.process_time()
+    partitioned(module)
+    assert time.process_time() - start < 30
