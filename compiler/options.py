@@ -38,6 +38,8 @@ class Options:
     - ``autotune``: measure several configurations of each GPU kernel and cache the fastest on disk.
     - ``cache_plans``: cache compiled graphs on disk, beside the kernels, and load them for equal graphs.
     - ``cuda_graphs``: record the launches of a call on a GPU once, and replay them as one CUDA graph.
+    - ``memory_budget``: peak memory of a training step by ``torch.compile``, beside parameters and inputs: bytes, also as
+      ``"64MiB"``; or a fraction from 0, the lowest possible, to 1, where little is computed again.
     - ``move_inputs``: copy inputs on another device than in the example to that device, instead of refusing them.
     - ``streams``: the maximum number of GPU streams of a call, without ``pipeline``; 1: the stream of the caller only.
     - ``strict``: every group of fused operators must be a compiled kernel: KernelError for a group without a kernel, or with a
@@ -60,6 +62,7 @@ class Options:
     autotune: bool = False
     cache_plans: bool = True
     cuda_graphs: bool = False
+    memory_budget: float | str = 1.0
     move_inputs: bool = False
     streams: int = 1
     strict: bool = False
@@ -116,6 +119,9 @@ _KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = MappingProxyType({
     "bool | Literal['call']": (
         lambda value: isinstance(value, bool) or value == "call", 'True, False or "call", in the environment 1, 0 or call'),
     "int": (lambda value: type(value) is int and value > 0, "a number from 1 on"),
+    "float | str": (
+        lambda value: isinstance(value, str) or (type(value) in (int, float) and value >= 0),
+        "a fraction from 0 to 1, a number of bytes, or a text such as 64MiB"),
     "str | None": (lambda value: value is None or isinstance(value, str), "a text or None"),
     "tuple[Any, ...]": (_are_passes, "a list of classes of passes and of Python files with one each"),
 })  # fmt: skip

@@ -152,12 +152,17 @@ DERIVATIVE = NamedPipeline(
 ``reductions``: as in ``optimize``.
 """
 
-JOINT = NamedPipeline((
-    PassSpec("lower-to-torch"),
-    PassSpec("partition-default"),
-    PassSpec("split-joint"),
-    PassSpec("reorder-for-memory"),
-))  # fmt: skip
+JOINT = NamedPipeline(
+    (
+        PassSpec("lower-to-torch"),
+        PassSpec("cse"),
+        PassSpec("dce"),
+        PassSpec("partition-min-cut"),
+        PassSpec("split-joint"),
+        PassSpec("reorder-for-memory"),
+    ),
+    options=MappingProxyType({"budget": (("partition-min-cut", "budget"),)}),
+)  # fmt: skip
 """Split a captured joint graph of forward and backward into a module for each. ``torch.compile`` runs it before
 ``aot-forward`` and ``aot-backward``."""
 

@@ -23,6 +23,7 @@ from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
+from fxc.driver.pipeline_text import PassSpec
 from fxc.errors import CaptureError, FallbackWarning, FxcError
 from fxc.export.joint_modules import modules_of, program_of
 from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropouts, return_views_of_inputs
@@ -81,17 +82,19 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
 def partition(
     options: Options, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any
 ) -> tuple[GraphModule, GraphModule]:
-    """Split ``joint`` into forward and backward by the pipeline ``joint``.
+    """Split ``joint`` into forward and backward by the pipeline ``joint``, under ``options.memory_budget``.
 
     A graph that cannot be imported or split gets the default partition of PyTorch, as do graphs of higher-order operators, for
     which AOTAutograd gives no inputs: their parts become such graphs again.
     """
+    # the checks of numbers compare entry functions, and the result has none
+    passes = Passes(joint_pipeline(options), replace(options, check_numerics=False))
+    assert passes.steps  # a wrong budget is an error, not a reason for another partition
     try:
         if not inputs:
             raise CaptureError("the joint graph is that of a higher-order operator")
         program = import_joint(joint, num_fwd_outputs)
-        # the checks of numbers compare entry functions, and the result has none
-        Passes("joint", replace(options, check_numerics=False)).run(program)
+        passes.run(program)
         return modules_of(joint, program, num_fwd_outputs)
     except CaptureError:
         pass
@@ -100,6 +103,11 @@ def partition(
             raise
         warnings.warn(f"the joint graph is partitioned by PyTorch: {error}", FallbackWarning, stacklevel=2)
     return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+
+
+def joint_pipeline(options: Options) -> str:
+    """The text of the pipeline ``joint`` with ``options.memory_budget``."""
+    return str(PassSpec.of("joint", budget=options.memory_budget))
 
 
 def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:

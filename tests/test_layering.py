@@ -28,7 +28,7 @@ from fxc.tools.import_graph import (
     python_files,
 )
 
-LATE = "torch triton xdsl numpy sympy networkx llvmlite safetensors rich importlib.metadata"
+LATE = "torch triton xdsl numpy sympy networkx llvmlite safetensors rich matplotlib importlib.metadata"
 """Libraries that a start must not pay for where it needs none of them: a function may import them."""
 
 LATE_MODULES = {

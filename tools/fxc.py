@@ -10,7 +10,15 @@ import click
 from click.shell_completion import get_completion_class
 
 from fxc.errors import nearest
-from fxc.tools import capture_commands, compile_command, lookup_commands, report_command, run_command, translate_command
+from fxc.tools import (
+    capture_commands,
+    compile_command,
+    lookup_commands,
+    memory_command,
+    report_command,
+    run_command,
+    translate_command,
+)
 from fxc.tools.command_line import EXIT_CODES, exit_code, run_in_process, version_option
 
 HELP = f"""Compile PyTorch models through MLIR text, and inspect every step.
@@ -57,6 +65,7 @@ for _command in (
     compile_command.compile_command,
     translate_command.translate_command,
     report_command.report_command,
+    memory_command.memory_command,
     lookup_commands.passes_command,
     lookup_commands.ops_command,
 ):

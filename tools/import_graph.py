@@ -54,7 +54,7 @@ LAYERS = {
     "compiler/compilation": "torch xdsl",
     "compiler/report": "torch xdsl networkx jinja2 pygments",
     "compiler": "torch xdsl",
-    "tools": "torch xdsl click networkx rich safetensors",
+    "tools": "torch xdsl click matplotlib networkx rich safetensors",
 }
 """Folder or file, the lowest first -> the libraries that it may import, in addition to the standard library and the entries
 before it. The longest matching entry applies to a file."""

@@ -1,0 +1,164 @@
+"""The implementation of ``fxc memory``: measure and simulate the peak memory of training steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
+from xdsl.dialects.func import FuncOp
+
+import fxc
+from fxc.api import pipeline_for, with_machine
+from fxc.compilation.passes import Passes
+from fxc.errors import CaptureError, InputError
+from fxc.measure.peak import peak_bytes
+from fxc.options import Options
+from fxc.passes.analysis.peak_memory import Step, returned_by
+from fxc.passes.plan.plan_memory import MEMORY
+from fxc.pipelines import AOT
+from fxc.program.program import Program
+from fxc.runtime.units import bytes_text
+from fxc.tools.command_line import progress, writing
+from fxc.tools.sources import Source, load_source
+from fxc.torch_compile import capture_joint
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The peak of a training step in bytes. ``budget``: empty for eager mode."""
+
+    budget: str
+    measured: int
+    simulated: int
+
+
+def measure(text: str, budgets: Sequence[str]) -> list[Peak]:
+    """The peaks of SOURCE ``text`` in eager mode, then with each budget."""
+    import torch
+
+    source = load_source(text, train=True)
+    if not callable(source.model):
+        raise InputError(f"{text} is a captured program, which is not trained", hint="name the model")
+    with progress("running in eager mode"):
+        program = _joint(source)
+        found = [Peak("", _measured(source, source.model), _of_eager(program.copy()))]
+    for budget in budgets:
+        options = Options(memory_budget=budget, target="host")
+        with progress(f"compiling with budget {budget}"):
+            simulated = planned_peak(program.copy(), options)
+            torch.compiler.reset()
+            compiled = torch.compile(source.model, backend="fxc", options={"memory_budget": budget})
+            found.append(Peak(budget, _measured(source, compiled), simulated))
+    return found
+
+
+def planned_peak(joint: Program, options: Options) -> int:
+    """The peak of a step as planned for ``options``: that of the forward, or of the backward beside what lives between."""
+    Passes(joint_pipeline(options), options).run(joint)
+    step = Step.of(joint.module)
+    assert step is not None
+    between = step.before_backward().result([*returned_by(step.forward.body.block), *step.backward.args]).end
+    options = with_machine(options, AOT, joint)
+    Passes(f"builtin.module(builtin.module({pipeline_for(AOT, options)}))", options).run(joint)
+    step = Step.of(joint.module)
+    assert step is not None
+    arena = _planned(step.forward, "arena")  # cached for the next call
+    return max(_planned(step.forward, "peak"), arena + between + _planned(step.backward, "peak"))
+
+
+def _planned(function: FuncOp, fact: str) -> int:
+    """A fact that ``plan-memory`` states; 0 for a function that allocates nothing."""
+    facts = function.attributes.get(MEMORY)
+    number = facts.data[fact] if isinstance(facts, DictionaryAttr) else None
+    return number.value.data if isinstance(number, IntegerAttr) else 0
+
+
+def _of_eager(joint: Program) -> int:
+    Passes("lower-to-torch,partition-default,split-joint", Options()).run(joint)
+    step = Step.of(joint.module)
+    assert step is not None
+    return step.memory().peak
+
+
+def _joint(source: Source) -> Program:
+    import torch
+
+    torch.compiler.reset()
+    return capture_joint(source.model, source.args)
+
+
+def _measured(source: Source, call: Callable[..., Any]) -> int:
+    """The peak of the second step, in which nothing is compiled."""
+    import torch
+    from torch import Tensor, nn
+    from torch.utils._pytree import tree_leaves
+
+    parameters = list(source.model.parameters()) if isinstance(source.model, nn.Module) else []
+
+    def step() -> None:
+        results = [leaf for leaf in tree_leaves(call(*source.args)) if isinstance(leaf, Tensor) and leaf.requires_grad]
+        if not results:
+            raise CaptureError("no result of the model requires a gradient", hint="give it parameters that require one")
+        torch.autograd.backward(results, [torch.ones_like(result) for result in results])
+
+    def clear() -> None:
+        for leaf in (*parameters, *tree_leaves(source.args)):
+            if isinstance(leaf, Tensor):
+                leaf.grad = None
+
+    step()
+    clear()
+    fxc.release_memory()
+    peak = peak_bytes(step)
+    clear()
+    return peak
+
+
+def table(peaks: Sequence[Peak]) -> str:
+    """The peaks as text."""
+    rows = [("", "budget", "measured", "of eager", "simulated", "of measured")]
+    for each in peaks:
+        of_eager, of_measured = each.measured / peaks[0].measured, each.simulated / each.measured
+        cells = bytes_text(each.measured), f"{of_eager:.2f}", bytes_text(each.simulated), f"{of_measured:.2f}"
+        rows.append(("fxc" if each.budget else "eager", each.budget, *cells))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = [
+        [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        for row in rows
+    ]
+    return "".join("  ".join(row).rstrip() + "\n" for row in aligned)
+
+
+GREY, BLUE, ORANGE = "#808080", "#3b82f6", "#f97316"
+
+
+def draw(peaks: Sequence[Peak], title: str, path: Path) -> None:
+    """Write an SVG plot of the peaks over the budgets. InputError without matplotlib."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(f"the plot needs matplotlib: {error}", hint="pip install matplotlib, or leave out -o") from error
+    texts = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    style: dict[Any, Any] = {
+        "svg.hashsalt": "fxc",
+        "svg.fonttype": "none",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    style |= {"font.size": 9.0, "legend.frameon": False, **dict.fromkeys(texts, GREY)}
+    eager, *others = peaks
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(6, 3), layout="constrained")
+        axes: Any = figure.subplots()
+        axes.axhline(eager.measured / 1e6, color=GREY, linewidth=1, label="eager")
+        budgets = [each.budget for each in others]
+        axes.plot(budgets, [each.measured / 1e6 for each in others], "o-", color=BLUE, label="fxc, measured")
+        axes.plot(budgets, [each.simulated / 1e6 for each in others], "x--", color=ORANGE, label="fxc, simulated")
+        axes.set(title=title, xlabel="memory_budget", ylabel="peak of a step, MB", ylim=(0, None))
+        axes.legend()
+        with writing(path):
+            figure.savefig(path, format="svg", transparent=True, metadata={"Date": None})
