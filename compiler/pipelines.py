@@ -155,7 +155,10 @@ DERIVATIVE = NamedPipeline(
 JOINT = NamedPipeline(
     (
         PassSpec("lower-to-torch"),
+        PassSpec("canonicalize"),
+        PassSpec("fold-uniform-values"),
         PassSpec("cse"),
+        PassSpec("apply-patterns"),
         PassSpec("dce"),
         PassSpec("partition-min-cut"),
         PassSpec("split-joint"),
@@ -163,8 +166,11 @@ JOINT = NamedPipeline(
     ),
     options=MappingProxyType({"budget": (("partition-min-cut", "budget"),)}),
 )  # fmt: skip
-"""Split a captured joint graph of forward and backward into a module for each. ``torch.compile`` runs it before
-``aot-forward`` and ``aot-backward``."""
+"""Simplify a captured joint graph of forward and backward, and split it into a module for each. ``torch.compile`` runs it
+before ``aot-forward`` and ``aot-backward``.
+
+``budget``: of ``partition-min-cut``, bytes of peak memory or a fraction from 0, the lowest peak, to 1.
+"""
 
 LOWER_KERNELS = NamedPipeline(
     (

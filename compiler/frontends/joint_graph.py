@@ -12,7 +12,9 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, UnitAttr, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
 
 from fxc.bridge.location import node_name
 from fxc.bridge.values import is_sequence
@@ -21,6 +23,8 @@ from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANG
 from fxc.dialects.base.effects import has_side_effect
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fx import OutputOp
+from fxc.dialects.text.syntax import copy_names
+from fxc.dialects.torch_ops.operators import torch_op
 from fxc.errors import CaptureError
 from fxc.frontends.dynamo_graphs import bases_of
 from fxc.frontends.import_fx import import_fx
@@ -57,7 +61,17 @@ def import_joint(joint: GraphModule, forward_results: int) -> Program:
     for node in joint.graph.nodes:
         if node.op not in ("placeholder", "output", "get_attr"):
             _mark(node, ops, policies)
+    _detach_as_alias(function)
     return program
+
+
+def _detach_as_alias(function: FuncOp) -> None:
+    """Replace ``detach``: autograd does not see a joint graph, so it is an alias, which more equations know."""
+    for op in [op for op in function.walk() if op.name == "torch.aten.detach.default"]:
+        alias = torch_op("aten.alias.default").build_call([op.operands[0]], {}, op.result_types, location=op.location)
+        alias.attributes.update(op.attributes)
+        copy_names(op.results, alias.results)
+        Rewriter.replace_op(op, alias)
 
 
 def _refuse(joint: GraphModule, forward_results: int) -> None:
