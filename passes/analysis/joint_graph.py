@@ -109,6 +109,12 @@ class Demand:
     missing: list[SSAValue]
 
 
+def is_joint(module: ModuleOp) -> bool:
+    """Whether the entry of ``module`` is a joint graph."""
+    function = find_entry(module)
+    return function is not None and FORWARD_RESULTS in function.attributes
+
+
 def joint_graph(module: ModuleOp) -> JointGraph:
     """The joint graph in the entry of ``module``. OpPassFailedException where there is none, or where its marks are wrong."""
     function = find_entry(module)

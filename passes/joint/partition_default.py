@@ -3,8 +3,8 @@
 Assumes  a joint graph at the torch level, as ``lower-to-torch`` leaves it.
 Ensures  each value of the forward that the backward reads is saved, or computed again by marked operations. Of a tensor
          of which only sizes are read, these are saved. Idempotent.
-Leaves   marks that are there, except that an operation with an effect is not computed again; values that no gradient
-         needs; arguments, which are saved without a mark; what only the backward needs, which it computes.
+Leaves   marks that are there, except that an operation with an effect is not computed again; arguments, which are
+         saved without a mark; what only the backward needs, which it computes; modules without a joint graph.
 Cost     one walk for each depth of marked operations.
 
 Before:
@@ -37,7 +37,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from fxc.dialects.text.diagnostics import OpPassFailedException
-from fxc.passes.analysis.joint_graph import can_be_saved, joint_graph, mark_recomputed, mark_saved, must_run
+from fxc.passes.analysis.joint_graph import can_be_saved, is_joint, joint_graph, mark_recomputed, mark_saved, must_run
 from fxc.passes.analysis.statistics import count
 
 
@@ -46,7 +46,7 @@ class PartitionDefaultPass(ModulePass):
     name = "partition-default"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        while missing := joint_graph(op).demand().missing:
+        while is_joint(op) and (missing := joint_graph(op).demand().missing):
             for value in missing:
                 owner = value.owner
                 assert isinstance(owner, Operation)

@@ -98,3 +98,13 @@ attributes {autodiff.forward_results = 1 : i64} {
   %g = torch.aten.mul.Tensor(%d, %r) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   fx.output([%x, %g]) : (tensor<4xf32>, tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// No joint graph.
+// CHECK-LABEL: func.func @plain(
+// CHECK-NEXT:    torch.aten.exp.default(%x) :
+func.func @plain(%x: tensor<4xf32>) {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%y) : (tensor<4xf32>) -> ()
+}

@@ -50,7 +50,8 @@ attributes {autodiff.forward_results = 1 : i64} {
 
 // -----
 
-// expected-error @below {{@not_joint is not a joint graph}}
-func.func @not_joint(%x: tensor<4xf32>) {
-  fx.output(%x) : (tensor<4xf32>) -> ()
+// expected-error @below {{autodiff.forward_results is 3, but @too_few_values returns 2 values}}
+func.func @too_few_values(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 3 : i64} {
+  fx.output([%x, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
 }

@@ -3,8 +3,8 @@
 Assumes  a joint graph at the torch level, in which a partition pass marked what is saved.
 Ensures  ``@forward`` returns the results, then saved tensors, then saved numbers; ``@backward`` takes the numbers, the
          tensors and the tangents. Random operators that are computed again use the saved state of the generator.
-Leaves   declarations, which both modules have. Fails where the backward reads a value that is neither saved nor
-         computed again. Of a primal that is overwritten a copy is saved.
+Leaves   declarations, which both modules have; modules without a joint graph. Of a primal that is overwritten it saves
+         a copy. Fails where the backward reads a value that is neither saved nor computed again.
 Cost     a copy of the graph.
 
 Before:
@@ -56,7 +56,7 @@ from fxc.dialects.plan.types import storage_bytes
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.text.syntax import written_name
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.joint_graph import Demand, JointGraph, Leaf, is_number, joint_graph, must_run, values_read
+from fxc.passes.analysis.joint_graph import Demand, JointGraph, Leaf, is_joint, is_number, joint_graph, must_run, values_read
 from fxc.passes.analysis.write_backs import MUTATES, copy_of
 from fxc.passes.joint.split_joint.generator_state import run_with_state, save_state
 from fxc.passes.rewriting.extraction import with_entry
@@ -70,6 +70,8 @@ class SplitJointPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
+        if not is_joint(op):
+            return
         graph = joint_graph(op)
         demand = graph.demand()
         for value in demand.missing:
