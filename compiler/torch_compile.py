@@ -12,7 +12,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import TorchDynamoException
 from torch._functorch import config
-from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch._aot_autograd.utils import make_boxed_func, top_saved_tensors_hooks
 from torch._functorch.partitioners import default_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
@@ -84,15 +84,16 @@ def partition(
 ) -> tuple[GraphModule, GraphModule]:
     """Split ``joint`` into forward and backward by the pipeline ``joint``, under ``options.memory_budget``.
 
-    A graph that cannot be imported or split gets the default partition of PyTorch, as do graphs of higher-order operators, for
-    which AOTAutograd gives no inputs: their parts become such graphs again.
+    A graph that cannot be imported or split gets the default partition of PyTorch. So do graphs of higher-order operators, for
+    which AOTAutograd gives no inputs, as their parts become such graphs again; and graphs with hooks of saved tensors, which it
+    adds to the parts.
     """
     # the checks of numbers compare entry functions, and the result has none
     passes = Passes(joint_pipeline(options), replace(options, check_numerics=False))
     assert passes.steps  # a wrong budget is an error, not a reason for another partition
     try:
-        if not inputs:
-            raise CaptureError("the joint graph is that of a higher-order operator")
+        if not inputs or top_saved_tensors_hooks() is not None:
+            raise CaptureError("AOTAutograd changes the parts of the joint graph")
         program = import_joint(joint, num_fwd_outputs)
         passes.run(program)
         return modules_of(joint, program, num_fwd_outputs)

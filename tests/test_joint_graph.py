@@ -308,6 +308,16 @@ def test_regions_of_the_user(imported: list[Program]) -> None:
     assert "invoke_subgraph" in str(imported[0])
 
 
+def test_hooks_of_saved_tensors() -> None:
+    pack, unpack = (torch.fx.symbolic_trace(lambda x, factor=factor: x * factor) for factor in (4.0, 0.25))
+    x = leaf(4, 8)
+    compiled = torch.compile(lambda x: x.sin().exp() * 2, backend="fxc")
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        result = compiled(x)
+    [gradient] = torch.autograd.grad(result.sum(), x)
+    assert_close(gradient, x.sin().exp() * 2 * x.cos())
+
+
 def test_autocast(imported: list[Program]) -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
