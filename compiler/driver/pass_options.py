@@ -90,7 +90,7 @@ def _convert(hint: Any, words: tuple[Word, ...], what: str, limits: _Limits = _N
             value = accepts(words)
         except ValueError:
             continue
-        if not limits or value is None or limits.get("minimum", -inf) <= value <= limits.get("maximum", inf):
+        if not isinstance(value, (int, float)) or limits.get("minimum", -inf) <= value <= limits.get("maximum", inf):
             return value
     given = ",".join(map(str, words)) or "nothing"
     message = f"{what} is {_type_text(hint, limits)}, got {given}"

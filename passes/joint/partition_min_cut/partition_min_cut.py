@@ -31,7 +31,7 @@ After:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -54,7 +54,7 @@ class PartitionMinCutPass(ModulePass):
 
     name = "partition-min-cut"
 
-    budget: float | str = 1.0
+    budget: float | str = field(default=1.0, metadata={"minimum": 0})
 
     def __post_init__(self) -> None:
         Budget.of(self.budget)  # reject an invalid one when the pipeline is created
