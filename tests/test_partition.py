@@ -24,6 +24,7 @@ from fxc.passes.joint.partition_min_cut.knapsack import MOST, best_choices, even
 from fxc.passes.joint.partition_min_cut.minimum_cut import Plan
 from fxc.passes.joint.partition_min_cut.network import SINK, SOURCE, Network, UnboundedCut
 from fxc.passes.joint.partition_min_cut.peak import peak_of
+from fxc.passes.joint.partition_min_cut.recomputation import LONGEST_CHAIN
 from fxc.pipelines import parse_pipeline
 from fxc.program.program import new_context
 from fxc.testing import parse
@@ -161,6 +162,25 @@ def test_models(name: str) -> None:
         torch.manual_seed(0)
         found = run_parts(partitioned(joint.module, more=",split-joint"), joint.count, joint.primals, tangents)
         assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(("length", "saved"), [(LONGEST_CHAIN - 9, ["h"]), (LONGEST_CHAIN + 9, ["h", f"v{LONGEST_CHAIN + 1}"])])
+def test_long_chains_are_not_computed_again(length: int, saved: list[str]) -> None:
+    kind = "tensor<4x4xf32>"
+    lines = [f"%h = torch.aten.mm.default(%x, %x) : ({kind}, {kind}) -> {kind}"]
+    lines += [f"%v{i} = torch.aten.sin.default(%{f'v{i - 1}' if i else 'h'}) : ({kind}) -> {kind}" for i in range(length)]
+    reads = ["h", *(f"v{i}" for i in range(length - 1))]
+    lines += [
+        f"%g{i} = torch.aten.mul.Tensor(%{f'g{i - 1}' if i else 'd'}, %{read}) : ({kind}, {kind}) -> {kind}"
+        for i, read in enumerate(reads)
+    ]
+    module = parse(
+        f"func.func @main(%x: {kind}, %d: {kind} {{autodiff.tangent}}) attributes {{autodiff.forward_results = 1 : i64}} {{\n"
+        + "\n".join(lines)
+        + f"\nfx.output([%v{length - 1}, %g{length - 1}]) : ({kind}, {kind}) -> ()\n}}"
+    )
+    assert [value.name_hint for value in joint_graph(partitioned(module)).demand().saved] == saved
+    assert [value.name_hint for value in joint_graph(partitioned(module, 0.0)).demand().saved] in ([], ["h"])
 
 
 def test_a_large_graph_takes_seconds() -> None:
