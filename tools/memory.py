@@ -23,7 +23,7 @@ from fxc.program.program import Program
 from fxc.runtime.units import bytes_text
 from fxc.tools.command_line import progress, writing
 from fxc.tools.sources import Source, load_source
-from fxc.torch_compile import capture_joint
+from fxc.torch_compile import capture_joint, joint_pipeline
 
 
 @dataclass(frozen=True)
