@@ -93,7 +93,7 @@ def partition(
     assert passes.steps  # a wrong budget is an error, not a reason for another partition
     try:
         if not inputs or top_saved_tensors_hooks() is not None:
-            raise CaptureError("AOTAutograd changes the parts of the joint graph")
+            raise CaptureError("AOTAutograd changes the parts of the joint graph", hint="PyTorch partitions it")
         program = import_joint(joint, num_fwd_outputs)
         passes.run(program)
         return modules_of(joint, program, num_fwd_outputs)

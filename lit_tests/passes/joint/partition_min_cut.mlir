@@ -297,3 +297,13 @@ func.func @main(%x: tensor<8xf32>, %d: tensor<?x1xf32> {autodiff.tangent}) attri
   %g = torch.aten.mul.Tensor(%d, %n) : (tensor<?x1xf32>, tensor<?x1xi64>) -> tensor<?x1xf32>
   fx.output([%n, %g]) : (tensor<?x1xi64>, tensor<?x1xf32>) -> ()
 }
+
+// -----
+
+/// No joint graph.
+// CHECK-LABEL: @no_joint_graph
+// CHECK-NOT: autodiff
+func.func @no_joint_graph(%x: tensor<8xf32>) {
+  %y = torch.aten.exp.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  fx.output(%y) : (tensor<8xf32>) -> ()
+}

@@ -9,11 +9,3 @@ func.func @main(%x: tensor<8xf32>, %d: tensor<8xf32> {autodiff.tangent}) attribu
   %g = torch.aten.native_dropout_backward.default(%d, %m, 2.0) : (tensor<8xf32>, tensor<8xi1>) -> tensor<8xf32>
   fx.output([%y, %g]) : (tensor<8xf32>, tensor<8xf32>) -> ()
 }
-
-// -----
-
-/// No joint graph.
-// expected-error@+1 {{is not a joint graph}}
-func.func @main(%x: tensor<8xf32>) {
-  fx.output(%x) : (tensor<8xf32>) -> ()
-}
