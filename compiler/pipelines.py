@@ -248,7 +248,7 @@ _PATTERNS = "canonicalize,apply-patterns"
 _LAYOUTS = "choose-convolutions,propagate-layouts"
 
 INFERENCE = Flow(
-    "lower-to-torch,canonicalize,apply-patterns",
+    f"lower-to-torch,{_PATTERNS},fuse-attention{{gradients=false}}",
     "optimize",
     f"{_LAYOUTS},{_KERNELS}",
     frozen="freeze",
@@ -266,7 +266,7 @@ _TRAINING_KERNELS = (
 does not see. The forwards and backwards that autograd runs become nested modules of the program."""
 
 TRAINING = Flow(
-    "lower-to-torch{gradients=true},canonicalize,apply-patterns{gradients=true}",
+    "lower-to-torch{gradients=true},canonicalize,apply-patterns{gradients=true},fuse-attention",
     "torchscript,specialize-derivatives,builtin.module(derivative)",
     ",".join(_TRAINING_KERNELS),
 )
@@ -278,7 +278,13 @@ LATER_DERIVATIVE = Flow("", "derivative", "derivative{reductions=true},lower-ker
 AOT = Flow("lower-to-torch", f"{_PATTERNS},simplify", f"{_PATTERNS},{_KERNELS}", plan="lower-to-plan")
 """The flow of ``torch.compile(backend="fxc")`` for each graph of AOTAutograd, forward or backward; these are differentiated."""
 
-AOT_INFERENCE = replace(AOT, kernels=f"{_PATTERNS},{_LAYOUTS},{_KERNELS}", frozen="canonicalize,cse,freeze")
+AOT_INFERENCE = replace(
+    AOT,
+    prepare=INFERENCE.prepare,
+    operators="simplify",
+    kernels=f"{_LAYOUTS},{_KERNELS}",
+    frozen="canonicalize,cse,freeze",
+)
 """The flow of ``torch.compile(backend="fxc")`` for graphs that are compiled where gradients are off."""
 
 FLOWS: Mapping[str, Flow] = MappingProxyType({

@@ -22,6 +22,7 @@ from fxc.api import compile_inference, compile_part, run_options
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
+from fxc.compilation.dynamo_attention import fuse_attention
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.driver.pipeline_text import PassSpec
 from fxc.errors import CaptureError, FallbackWarning, FxcError
@@ -148,6 +149,7 @@ def _compiled_by_aot_autograd(graph: GraphModule, inputs: Sequence[Any], **compi
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
+    fuse_attention(graph, thawed)
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
     with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():

@@ -11,6 +11,9 @@ from fxc.dialects.attributes.types import dtype_name, is_tensor, sizes
 from fxc.dialects.attributes.values import KnownTree, NoneValueAttr, Tree, isa
 from fxc.dialects.torch_ops.base import TorchOp
 
+PERMUTES = ("aten.permute.default", "aten.transpose.int", "aten.t.default")
+"""Operators that permute dimensions."""
+
 
 def producer(tree: Tree, operators: Sequence[str]) -> TorchOp | None:
     """The op that defines the value ``tree``, where its operator is one of ``operators``."""
@@ -65,3 +68,26 @@ def is_integral(type: Attribute) -> bool:
 def same_type(a: SSAValue, b: SSAValue) -> bool:
     """Whether two tensors are known to have the same shape, dtype, layout and device: no size is an unnamed ``?``."""
     return is_tensor(a.type) and a.type == b.type and "" not in sizes(a.type)
+
+
+def permutation(op: TorchOp) -> list[int] | None:
+    """For each dimension of the result, the dimension of the argument; None where that is not constant."""
+    count = rank(op.operands[0])
+    if count is None:
+        return None
+    order = list(range(count))
+    if op.operator == "aten.permute.default":
+        return _wrapped(integers(op.argument("dims")), count)
+    if op.operator == "aten.t.default":
+        return order[::-1]
+    pair = _wrapped([integer(op.argument("dim0")), integer(op.argument("dim1"))], count)
+    if pair is None or count == 0:
+        return None
+    order[pair[0]], order[pair[1]] = pair[1], pair[0]
+    return order
+
+
+def _wrapped(dims: Sequence[int | None] | None, count: int) -> list[int] | None:
+    if dims is None or None in dims:
+        return None
+    return [dim % count for dim in dims if dim is not None] if count else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -13,10 +12,19 @@ from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.effects import DROPOUTS
 from fxc.dialects.torch_ops.operators import torch_op
-from fxc.passes.analysis.matching import integer, integers, is_complex, is_default, producer, rank, same_type
+from fxc.passes.analysis.matching import (
+    PERMUTES,
+    integer,
+    integers,
+    is_complex,
+    is_default,
+    permutation,
+    producer,
+    rank,
+    same_type,
+)
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
-_PERMUTES = ("aten.permute.default", "aten.transpose.int", "aten.t.default")
 _RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
 _SQUEEZES = ("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
 
@@ -24,10 +32,10 @@ _SQUEEZES = ("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
 class IdentityPermute(Pattern):
     """permute(x, (0, 1, ..., n-1)) -> x"""
 
-    ROOTS = _PERMUTES
+    ROOTS = PERMUTES
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        order = _permutation(op)
+        order = permutation(op)
         if order is not None and order == list(range(len(order))):
             rewriter.forward(op, op.operands[0], same_memory=True)
 
@@ -35,11 +43,11 @@ class IdentityPermute(Pattern):
 class PermuteOfPermute(Pattern):
     """permute(permute(x, p), q) -> permute(x, p[q]), or x where p[q] is the identity; also ``transpose`` and ``t``"""
 
-    ROOTS = _PERMUTES
+    ROOTS = PERMUTES
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        inner = producer(op.operands[0], _PERMUTES)
-        if inner is None or (outer_order := _permutation(op)) is None or (order := _permutation(inner)) is None:
+        inner = producer(op.operands[0], PERMUTES)
+        if inner is None or (outer_order := permutation(op)) is None or (order := permutation(inner)) is None:
             return
         order, source = [order[i] for i in outer_order], inner.operands[0]
         if order == list(range(len(order))):
@@ -243,29 +251,6 @@ def _elements(type: Attribute) -> int | None:
         return None
     known = sizes(type)
     return math.prod(size for size in known if isinstance(size, int)) if all(isinstance(s, int) for s in known) else None
-
-
-def _permutation(op: TorchOp) -> list[int] | None:
-    """For each dimension of the result, the dimension of the argument; None where that is not constant."""
-    count = rank(op.operands[0])
-    if count is None:
-        return None
-    order = list(range(count))
-    if op.operator == "aten.permute.default":
-        return _wrapped(integers(op.argument("dims")), count)
-    if op.operator == "aten.t.default":
-        return order[::-1]
-    pair = _wrapped([integer(op.argument("dim0")), integer(op.argument("dim1"))], count)
-    if pair is None or count == 0:
-        return None
-    order[pair[0]], order[pair[1]] = pair[1], pair[0]
-    return order
-
-
-def _wrapped(dims: Sequence[int | None] | None, count: int) -> list[int] | None:
-    if dims is None or None in dims:
-        return None
-    return [dim % count for dim in dims if dim is not None] if count else []
 
 
 def _dim(op: TorchOp) -> int | None:

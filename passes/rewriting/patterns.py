@@ -160,7 +160,8 @@ class PatternRewriter:
         self._rewrites += 1
         self.changed = True
 
-    def erase_unused(self, op: Operation) -> None:
+    @staticmethod
+    def erase_unused(op: Operation) -> None:
         """Erase ``op`` where it is unused, and then the ops that only it used."""
         stack = [op]
         while stack:

@@ -1,0 +1,197 @@
+"""Fuse attention in a graph of Dynamo before AOTAutograd differentiates it, so that the backward is fused, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.multiprocessing.reductions import StorageWeakRef
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    ArrayAttr,
+    CallSiteLoc,
+    DictionaryAttr,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnitAttr,
+)
+from xdsl.dialects.func import CallOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from fxc.bridge.callables import resolve_operator
+from fxc.bridge.values import python_of, value_of
+from fxc.compilation.passes import Passes
+from fxc.dialects.entry import argument_attributes
+from fxc.dialects.torch_ops import TorchOp
+from fxc.errors import FxcError
+from fxc.frontends.import_fx import import_fx
+from fxc.options import Options
+from fxc.passes.analysis.call_graph import functions_of
+from fxc.passes.analysis.requires_grad import ARGUMENT
+from fxc.pipelines import LOWER_TO_TORCH
+from fxc.program.program import Program
+from fxc.semantics.windows import may_write, name_of
+
+_FUSE = "fuse-attention"
+"""Only the attentions that this pass fuses change the graph."""
+
+_PREFIX = "node."
+
+
+def fuse_attention(graph: GraphModule, options: Options) -> None:
+    """Replace each attention of ``graph`` that needs a gradient by PyTorch's fused operator; other nodes are unchanged.
+
+    Graphs without a softmax cost one walk; graphs that cannot be lowered stay as they are.
+    """
+    nodes = list(graph.graph.nodes)
+    learns = any(getattr(_example(node), "requires_grad", False) for node in nodes if node.op == "placeholder")
+    if not learns or not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        return
+    if not any("softmax" in name_of(node) for node in nodes):
+        return
+    quiet = replace(options, target=None, check_numerics=False, print_ir=False)
+    try:
+        program = import_fx(graph)
+        _mark(program, nodes)
+        _lower(program, nodes, quiet)
+        known = set(program.main.walk())
+        Passes(_FUSE, quiet).run(program)
+    except FxcError:
+        return
+    new = [op for op in program.main.walk() if op not in known]
+    if new and _Edit(graph, nodes).run(new):
+        graph.graph.lint()
+        graph.recompile()
+
+
+def _example(node: Node) -> Any:
+    return node.meta.get("example_value")
+
+
+def _mark(program: Program, nodes: Sequence[Node]) -> None:
+    """Name the arguments after the index of their node, and mark those that require a gradient."""
+    inputs = [(i, node) for i, node in enumerate(nodes) if node.op == "placeholder"]
+    facts = list[DictionaryAttr]()
+    for argument, (i, node), known in zip(program.main.args, inputs, argument_attributes(program.main), strict=True):
+        argument._name = f"{_PREFIX}{i}"
+        marked = {ARGUMENT: UnitAttr()} if getattr(_example(node), "requires_grad", False) else {}
+        facts.append(DictionaryAttr({**known.data, **marked}))
+    program.main.properties["arg_attrs"] = ArrayAttr(facts)
+
+
+def _lower(program: Program, nodes: Sequence[Node], options: Options) -> None:
+    """Lower ``program`` to operators on values, and name those that are the values of nodes after the index of the node."""
+    steps = list(map(str, LOWER_TO_TORCH.steps))
+    after = steps.index("inline") + 1
+    names = {node.name: i for i, node in enumerate(nodes)}
+    for op in program.main.body.block.ops:
+        index = names.get((op.results[0]._name or "") if len(op.results) == 1 else "")
+        op.location = UNKNOWN_LOC if index is None else NameLoc(StringAttr(str(index)), NoneAttr())
+    Passes(",".join(steps[: after - 1]), options).run(program)
+    functions = functions_of(program.module)
+    positions = dict[LocationAttr, tuple[int, int]]()
+    for op in program.main.body.block.ops:
+        callee = functions.get(op.callee.string_value()) if isinstance(op, CallOp) else None
+        if callee is None or len(callee.body.blocks) != 1 or len(op.results) != 1:
+            continue
+        body = list(callee.body.block.ops)
+        returned = body[-1].operands[0].owner if body[-1].operands else None
+        if isinstance(returned, Operation) and returned in body:
+            positions[op.location] = (body.index(returned), len(body) - 1)
+    Passes("inline", options).run(program)
+    inlined = dict[Attribute, list[Operation]]()
+    for op in program.main.body.block.ops:
+        if isinstance(op.location, CallSiteLoc):
+            inlined.setdefault(op.location.caller, []).append(op)
+    for location, (position, count) in positions.items():
+        copies = inlined.get(location, [])
+        if len(copies) == count and len(copies[position].results) == 1 and isinstance(location, NameLoc):
+            copies[position].results[0]._name = _PREFIX + location.desc.data
+    Passes(",".join([*steps[after:], "canonicalize"]), options).run(program)
+
+
+class _Edit:
+    """Copies new ops of the IR to the graph that it was imported from."""
+
+    def __init__(self, graph: GraphModule, nodes: Sequence[Node]) -> None:
+        self.graph, self.nodes = graph, nodes
+        self.order = {node: i for i, node in enumerate(nodes)}
+        self.written = {key for node in nodes if may_write(node) for each in node.args[:1] for key in _storages(each)}
+        self.made = dict[SSAValue, Node]()
+
+    def run(self, new: Sequence[Operation]) -> bool:
+        """Replace the nodes whose values depend on ``new`` ops first. Returns whether any was replaced."""
+        added, changed = set(new), False
+        for value, node in list(self._targets(new)):
+            if not self._is_available(value, node, added):
+                continue
+            with self.graph.graph.inserting_before(node):
+                made = self._copy(value, is_top=True)
+            made.meta.update({key: node.meta[key] for key in ("stack_trace", "nn_module_stack") if key in node.meta})
+            node.replace_all_uses_with(made)
+            self.graph.graph.erase_node(node)
+            changed = True
+        return changed
+
+    def _targets(self, new: Sequence[Operation]) -> Iterator[tuple[SSAValue, Node]]:
+        """Values of nodes that are computed from ``new`` ops without the value of another node between."""
+        waiting, seen = [result for op in new for result in op.results], set[SSAValue]()
+        while waiting:
+            value = waiting.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if (node := self._node(value)) is not None:
+                yield value, node
+            else:
+                waiting += [result for use in value.uses for result in use.operation.results]
+
+    def _node(self, value: SSAValue) -> Node | None:
+        name = value._name or ""
+        return self.nodes[int(name.removeprefix(_PREFIX))] if name.startswith(_PREFIX) else None
+
+    def _is_available(self, value: SSAValue, node: Node, added: set[Operation]) -> bool:
+        """Whether all that ``value`` is computed from can be read, or computed again, where ``node`` stands."""
+        waiting, seen = [value], set[SSAValue]()
+        while waiting:
+            each = waiting.pop()
+            if each in seen:
+                continue
+            seen.add(each)
+            source = self._node(each)
+            if source is not None and each is not value:
+                if self.order[source] >= self.order[node] or not self.written.isdisjoint(_storages(source)):
+                    return False
+                continue
+            op = each.owner
+            if not isinstance(op, TorchOp) or len(op.results) != 1 or op.regions or op.has_side_effect():
+                return False
+            waiting += op.operands
+        return True
+
+    def _copy(self, value: SSAValue, *, is_top: bool = False) -> Node:
+        """The node of ``value``, made before the insertion point if there is none."""
+        node = None if is_top else self._node(value)
+        if node is not None:
+            return node
+        op = value.owner
+        assert isinstance(op, TorchOp)
+        args, kwargs = op.trees()
+        given = cast(tuple[Any, ...], python_of(args, self._leaf))
+        named: Mapping[str, Any] = {name: python_of(tree, self._leaf) for name, tree in kwargs.items()}
+        return self.graph.graph.call_function(resolve_operator(op.operator), tuple(given), dict(named))
+
+    def _leaf(self, leaf: SSAValue | Attribute) -> Any:
+        return self._copy(leaf) if isinstance(leaf, SSAValue) else value_of(leaf)
+
+
+def _storages(node: Any) -> set[StorageWeakRef]:
+    """The storage of the fake tensor of ``node``."""
+    value = _example(node) if isinstance(node, Node) else None
+    is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+    return {StorageWeakRef(value.untyped_storage())} if is_strided else set()

@@ -1,0 +1,103 @@
+"""Compute attention that is written as products and a softmax with PyTorch's fused operator.
+
+Assumes  verified IR without writes, before autograd (``lower-to-torch``); ``gradients=false``: none is needed.
+Ensures  ``softmax(scale * q @ k^T + masks) @ v`` on the CPU, with grouped heads too, is
+         ``scaled_dot_product_attention``; rows without a key stay NaN, and a mask is never rounded.
+Leaves   scores or probabilities with another use, dropout that samples, masks that need a gradient, fewer than 16 keys,
+         different widths of keys and values; it assumes that masked scores are finite and above the fill.
+Cost     one walk; masks that depend on no input are evaluated, up to a million elements.
+
+Before: fuse-attention{gradients=false}
+    func.func @main(%q: tensor<2x4x32x8xf32>, %k: tensor<2x4x32x8xf32>, %v: tensor<2x4x32x8xf32>) {
+      %t = torch.aten.transpose.int(%k, -2, -1)
+         : (tensor<2x4x32x8xf32>) -> tensor<2x4x8x32xf32, #torch.meta<strides = [1024, 256, 1, 8]>>
+      %s = torch.aten.matmul.default(%q, %t)
+         : (tensor<2x4x32x8xf32>, tensor<2x4x8x32xf32, #torch.meta<strides = [1024, 256, 1, 8]>>) -> tensor<2x4x32x32xf32>
+      %d = torch.aten.div.Tensor(%s, 4.0) : (tensor<2x4x32x32xf32>) -> tensor<2x4x32x32xf32>
+      %p = torch.aten.softmax.int(%d, -1) : (tensor<2x4x32x32xf32>) -> tensor<2x4x32x32xf32>
+      %o = torch.aten.matmul.default(%p, %v)
+         : (tensor<2x4x32x32xf32>, tensor<2x4x32x8xf32>) -> tensor<2x4x32x8xf32>
+      fx.output(%o) : (tensor<2x4x32x8xf32>) -> ()
+    }
+After:
+    func.func @main(%q: tensor<2x4x32x8xf32>, %k: tensor<2x4x32x8xf32>, %v: tensor<2x4x32x8xf32>) {
+      %o = torch.aten.scaled_dot_product_attention.default(%q, %k, %v, scale = 0.25)
+         : (tensor<2x4x32x8xf32>, tensor<2x4x32x8xf32>, tensor<2x4x32x8xf32>) -> tensor<2x4x32x8xf32>
+      fx.output(%o) : (tensor<2x4x32x8xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from fxc.dialects.autodiff import is_differentiable
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.memory import writes_anything
+from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
+from fxc.passes.analysis.statistics import count
+from fxc.passes.library.fuse_attention.closed import ClosedValues, defining_op
+from fxc.passes.library.fuse_attention.masks import Biases
+from fxc.passes.library.fuse_attention.recognition import SOFTMAXES, recognize
+from fxc.passes.library.fuse_attention.replacement import Replacement
+from fxc.passes.rewriting.insertion import built_before
+from fxc.passes.rewriting.remarks import remark
+
+
+@dataclass(frozen=True)
+class FuseAttentionPass(ModulePass):
+    """The fused operator has no scores in memory: measured on a CPU, a training step takes 0.4 to 1.0 times the time."""
+
+    name = "fuse-attention"
+
+    gradients: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
+            softmaxes = list(_softmaxes(function))
+            if softmaxes and not writes_anything(function):
+                closed = ClosedValues(ctx)
+                biases = Biases(ctx, closed)
+                for softmax in softmaxes:
+                    reason = self._fuse(ctx, softmax, closed, biases)
+                    if reason is None:
+                        count("attentions fused")
+                    else:
+                        remark(self.name, reason, softmax)
+
+    def _fuse(self, ctx: FxcContext, softmax: TorchOp, closed: ClosedValues, biases: Biases) -> str | None:
+        """Replace the attention around ``softmax``. Returns why not."""
+        found = recognize(softmax, closed)
+        if isinstance(found, str):
+            return found
+        if self.gradients and any(_may_need_gradient(mask.value) for mask in found.masks):
+            return "the mask may need a gradient"
+        replacement = Replacement(ctx, found, biases, self.gradients)
+        built = built_before(found.output.op, replacement.build)
+        if built is None:
+            return replacement.reason
+        replacement.put(built)
+        return None
+
+
+def _softmaxes(function: FuncOp) -> Iterator[TorchOp]:
+    return (op for op in function.walk() if isinstance(op, TorchOp) and op.operator in SOFTMAXES)
+
+
+def _may_need_gradient(value: SSAValue, depth: int = 64) -> bool:
+    """Whether ``value`` depends on a value that requires a gradient, by differentiable values."""
+    op = defining_op(value)
+    if not is_differentiable(value.type):
+        return False
+    if op is None or REQUIRES_GRAD in op.attributes:
+        return requires_grad(value)
+    return not depth or any(_may_need_gradient(operand, depth - 1) for operand in op.operands)

@@ -1,0 +1,212 @@
+"""Attention by the fused operator: the numbers and gradients of eager mode for each form, and NaN where a row has no key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
+
+import fxc
+from fxc.dialects.entry import argument_attributes
+from fxc.passes.analysis.requires_grad import ARGUMENT
+from tests import attention_forms as forms
+from tests.attention_forms import FORMS
+
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+NAN = float("nan")
+NOT_IN_TRAINING = {"19: GPT-2 and mask"}
+"""A fill and an added mask may leave a row whose gradients cannot be reproduced."""
+SDPA = "torch.aten.scaled_dot_product_attention.default"
+
+
+def fused(function: Callable[..., Any], inputs: Sequence[Any], gradients: bool = False) -> tuple[Callable[..., Any], int]:
+    """``function`` after the pass, and how many attentions it found."""
+    program = fxc.capture(function, tuple(inputs))
+    if gradients:
+        learned = [{ARGUMENT: UnitAttr()} if i < 3 else {} for i in range(len(inputs))]
+        known = argument_attributes(program.main)
+        marked = [DictionaryAttr({**facts.data, **mark}) for facts, mark in zip(known, learned, strict=True)]
+        program.main.properties["arg_attrs"] = ArrayAttr(marked)
+    program = fxc.run_passes(program, f"lower-to-torch,canonicalize,fuse-attention{{gradients={str(gradients).lower()}}},dce")
+    return fxc.to_fx(program), sum(op.name == SDPA for op in program.main.walk())
+
+
+def near(actual: Any, expected: Any, exact: Any) -> None:
+    """The error is at most a few times that of eager mode, and a NaN is a NaN."""
+    assert actual[0].stride() == expected[0].stride()
+    for one, other, right in zip(actual, expected, exact, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        assert torch.equal(one.isnan(), other.isnan())
+        scale = right.nan_to_num().abs().max().clamp(min=1.0)
+        error, eager = ((x.double() - right).nan_to_num().abs().max() for x in (one, other))
+        assert error <= 3 * eager + 16 * torch.finfo(one.dtype).eps * scale
+
+
+def run(function: Callable[..., Any], inputs: Sequence[Any], gradients: bool) -> tuple[Tensor, ...]:
+    given = [x.detach().clone() if isinstance(x, Tensor) else x for x in inputs]
+    if not gradients:
+        return (function(*given),)
+    learned = [x.requires_grad_() for x in given[:3]]
+    result = function(*given)
+    weight = torch.linspace(-1, 1, result.numel(), dtype=result.dtype).view(result.shape)
+    return result, *torch.autograd.grad((result * weight).sum(), learned)
+
+
+def wide(inputs: Sequence[Any]) -> list[Any]:
+    return [x.double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs]
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_forms(name: str, dtype: torch.dtype, gradients: bool) -> None:
+    torch.manual_seed(0)
+    function, make = FORMS[name]
+    inputs = make(dtype)
+    compiled, count = fused(function, inputs, gradients)
+    assert count == (0 if gradients and name in NOT_IN_TRAINING else 1)
+    near(run(compiled, inputs, gradients), run(function, inputs, gradients), run(function, wide(inputs), gradients))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_sizes(seed: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(seed)
+    batch, count, rows, keys = (int(torch.randint(*bounds, ())) for bounds in ((1, 4), (1, 5), (1, 40), (16, 70)))
+    width = int(torch.randint(1, 40, ()))
+    q, k, v = (torch.randn(batch, count, n, width, dtype=dtype) for n in (rows, keys, keys))
+    mask = torch.randn(batch if seed % 2 else 1, 1, rows, keys, dtype=dtype)
+    compiled, found = fused(forms.f5, (q, k, v, mask))
+    assert found == 1
+    inputs = [q, k, v, mask]
+    near(run(compiled, inputs, True), run(forms.f5, inputs, True), run(forms.f5, wide(inputs), True))
+
+
+def filled(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor) -> Tensor:
+    return (q @ k.transpose(-2, -1) * 0.3).masked_fill(blocked, -math.inf).softmax(-1) @ v
+
+
+def chosen(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor) -> Tensor:
+    return torch.where(blocked, -math.inf, q @ k.transpose(-2, -1) * 0.3).softmax(-1) @ v
+
+
+def low(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor) -> Tensor:
+    s = q @ k.transpose(-2, -1) * 0.3
+    return s.masked_fill(blocked, torch.finfo(s.dtype).min).softmax(-1) @ v
+
+
+def summed(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor) -> Tensor:
+    return forms.f5(q, k, v, torch.zeros(blocked.shape, dtype=q.dtype).masked_fill(blocked, -math.inf))
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("function", [filled, chosen, low, summed], ids=lambda f: f.__name__)
+def test_rows_that_are_masked_entirely(function: Callable[..., Tensor], dtype: torch.dtype, gradients: bool) -> None:
+    """NaN for -inf, equal probabilities for the lowest number, and gradients of NaN where eager mode has them."""
+    torch.manual_seed(0)
+    inputs: list[Any] = [*forms.heads(dtype), torch.rand(forms.B, 1, forms.S, forms.T) > 0.6]
+    inputs[3][0, :, 4] = True
+    compiled, count = fused(function, inputs, gradients)
+    assert count == 1
+    near(run(compiled, inputs, gradients), run(function, inputs, gradients), run(function, wide(inputs), gradients))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_float32_mask_of_half_precision_is_not_rounded(dtype: torch.dtype) -> None:
+    """The lowest number of float32 is -inf in float16, where rows would be NaN."""
+    torch.manual_seed(0)
+    mask = torch.zeros(forms.B, 1, 1, forms.T)
+    mask[1] = torch.finfo(torch.float32).min
+    inputs = [*forms.tokens(dtype), mask]
+    compiled, count = fused(forms.f21, inputs)
+    assert count == 1
+    assert not forms.f21(*inputs).isnan().any()
+    near(run(compiled, inputs, False), run(forms.f21, inputs, False), run(forms.f21, wide(inputs), False))
+
+
+@pytest.mark.parametrize("where", ["q", "k", "v"])
+@pytest.mark.parametrize("value", [NAN, math.inf])
+@pytest.mark.parametrize("keys", [16, 17, 33])
+def test_not_finite_operands(where: str, value: float, keys: int) -> None:
+    torch.manual_seed(0)
+    inputs = forms.heads(torch.float32, keys=keys)
+    inputs["qkv".index(where)][0, 0, 3, 2] = value
+    compiled, count = fused(forms.f1, inputs)
+    assert count == 1
+    torch.testing.assert_close(compiled(*inputs), forms.f1(*inputs), equal_nan=True)
+
+
+@pytest.mark.parametrize("backend", ["fxc.compile", "torch.compile"])
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+def test_what_pytorch_miscompiles(backend: str, training: bool) -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    q, k, v = (torch.randn(1, 32, 32, 16, requires_grad=training) for _ in range(3))
+    if backend == "torch.compile":
+        compiled: Callable[..., Any] = torch.compile(forms.miscompiled, backend="fxc")
+    else:
+        compiled = fxc.compile(forms.miscompiled, (q, k, v), training=training)
+    actual, expected = compiled(q, k, v), forms.miscompiled(q, k, v)
+    torch.testing.assert_close(actual, expected)
+    if training:
+        ours, theirs = (torch.autograd.grad(y.square().sum(), (q, k, v)) for y in (actual, expected))
+        torch.testing.assert_close(ours, theirs)
+
+
+COMPILED = ["1, 3: div", "13: bmm", "14, 16: BERT", "17", "21, 22, 25, 26: T5", "einsum", "grouped heads", "causal", "Swin"]
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("name", COMPILED)
+def test_torch_compile_trains_with_the_fused_operator(name: str) -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    function, make = FORMS[name]
+    inputs = [x.requires_grad_() if i < 3 else x for i, x in enumerate(make(torch.float32))]
+    compiled = torch.compile(function, backend="fxc")
+    with torch.profiler.profile() as record:
+        actual = compiled(*inputs)
+    ran = [event.key for event in record.key_averages()]
+    assert "aten::_scaled_dot_product_flash_attention_for_cpu" in ran
+    expected = function(*inputs)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+    ours, theirs = (torch.autograd.grad(y.square().sum(), inputs[:3]) for y in (actual, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_a_mask_that_is_written_later_is_read_before() -> None:
+    def function(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        bias = mask * 1.0
+        s = q @ k.transpose(-2, -1) + bias
+        bias.mul_(3.0)
+        return s.softmax(-1) @ v + bias.sum()
+
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    inputs = [*(x.requires_grad_() for x in forms.heads(torch.float32)), forms.half_mask(torch.float32)]
+    torch.testing.assert_close(torch.compile(function, backend="fxc")(*inputs), function(*inputs))
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
+def test_models_of_transformers(name: str, training: bool) -> None:
+    pytest.importorskip("transformers")
+    from tests.attention_models import MODELS
+
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, inputs = MODELS[name]()
+    model.train(training)
+    with torch.set_grad_enabled(training):
+        expected = model(*inputs)
+        with torch.profiler.profile() as record:
+            actual = torch.compile(model, backend="fxc")(*inputs)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+    assert any("flash_attention_for_cpu" in event.key for event in record.key_averages())
