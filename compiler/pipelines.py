@@ -275,13 +275,12 @@ TRAINING = Flow(
 LATER_DERIVATIVE = Flow("", "derivative", "derivative{reductions=true},lower-kernels,lower-subgraph")
 """The flow that compiles a derivative at a call, for gradients that ``specialize-derivatives`` did not expect."""
 
-AOT = Flow("lower-to-torch", f"{_PATTERNS},simplify", f"{_PATTERNS},{_KERNELS}", plan="lower-to-plan")
+AOT = Flow(f"lower-to-torch,{_PATTERNS}", "simplify", _KERNELS, plan="lower-to-plan")
 """The flow of ``torch.compile(backend="fxc")`` for each graph of AOTAutograd, forward or backward; these are differentiated."""
 
 AOT_INFERENCE = replace(
     AOT,
     prepare=INFERENCE.prepare,
-    operators="simplify",
     kernels=f"{_LAYOUTS},{_KERNELS}",
     frozen="canonicalize,cse,freeze",
 )

@@ -18,15 +18,15 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from fxc.api import compile_inference, compile_part, run_options
+from fxc.api import compile_inference, compile_part, run_options, run_quietly
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
-from fxc.compilation.dynamo_attention import fuse_attention
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.driver.pipeline_text import PassSpec
 from fxc.errors import CaptureError, FallbackWarning, FxcError
 from fxc.export.joint_modules import modules_of, program_of
+from fxc.frontends.dynamo_attention import fuse_attention
 from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropouts, return_views_of_inputs
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
@@ -149,7 +149,7 @@ def _compiled_by_aot_autograd(graph: GraphModule, inputs: Sequence[Any], **compi
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
-    fuse_attention(graph, thawed)
+    fuse_attention(graph, partial(run_quietly, options=chosen))
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
     with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -25,12 +24,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.bridge.callables import resolve_operator
 from fxc.bridge.values import python_of, value_of
-from fxc.compilation.passes import Passes
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import FxcError
 from fxc.frontends.import_fx import import_fx
-from fxc.options import Options
 from fxc.passes.analysis.call_graph import functions_of
 from fxc.passes.analysis.requires_grad import ARGUMENT
 from fxc.pipelines import LOWER_TO_TORCH
@@ -42,11 +39,14 @@ _FUSE = "fuse-attention"
 
 _PREFIX = "node."
 
+Run = Callable[[Program, str], None]
+"""Runs a pipeline over a program in place."""
 
-def fuse_attention(graph: GraphModule, options: Options) -> None:
+
+def fuse_attention(graph: GraphModule, run: Run) -> None:
     """Replace each attention of ``graph`` that needs a gradient by PyTorch's fused operator; other nodes are unchanged.
 
-    Graphs without a softmax cost one walk; graphs that cannot be lowered stay as they are.
+    ``run`` runs a pipeline over a program. Graphs without a softmax cost one walk. Graphs that cannot be lowered are unchanged.
     """
     nodes = list(graph.graph.nodes)
     learns = any(getattr(_example(node), "requires_grad", False) for node in nodes if node.op == "placeholder")
@@ -54,13 +54,12 @@ def fuse_attention(graph: GraphModule, options: Options) -> None:
         return
     if not any("softmax" in name_of(node) for node in nodes):
         return
-    quiet = replace(options, target=None, check_numerics=False, print_ir=False)
     try:
         program = import_fx(graph)
         _mark(program, nodes)
-        _lower(program, nodes, quiet)
+        _lower(program, nodes, run)
         known = set(program.main.walk())
-        Passes(_FUSE, quiet).run(program)
+        run(program, _FUSE)
     except FxcError:
         return
     new = [op for op in program.main.walk() if op not in known]
@@ -84,7 +83,7 @@ def _mark(program: Program, nodes: Sequence[Node]) -> None:
     program.main.properties["arg_attrs"] = ArrayAttr(facts)
 
 
-def _lower(program: Program, nodes: Sequence[Node], options: Options) -> None:
+def _lower(program: Program, nodes: Sequence[Node], run: Run) -> None:
     """Lower ``program`` to operators on values, and name those that are the values of nodes after the index of the node."""
     steps = list(map(str, LOWER_TO_TORCH.steps))
     after = steps.index("inline") + 1
@@ -92,7 +91,7 @@ def _lower(program: Program, nodes: Sequence[Node], options: Options) -> None:
     for op in program.main.body.block.ops:
         index = names.get((op.results[0]._name or "") if len(op.results) == 1 else "")
         op.location = UNKNOWN_LOC if index is None else NameLoc(StringAttr(str(index)), NoneAttr())
-    Passes(",".join(steps[: after - 1]), options).run(program)
+    run(program, ",".join(steps[: after - 1]))
     functions = functions_of(program.module)
     positions = dict[LocationAttr, tuple[int, int]]()
     for op in program.main.body.block.ops:
@@ -103,7 +102,7 @@ def _lower(program: Program, nodes: Sequence[Node], options: Options) -> None:
         returned = body[-1].operands[0].owner if body[-1].operands else None
         if isinstance(returned, Operation) and returned in body:
             positions[op.location] = (body.index(returned), len(body) - 1)
-    Passes("inline", options).run(program)
+    run(program, "inline")
     inlined = dict[Attribute, list[Operation]]()
     for op in program.main.body.block.ops:
         if isinstance(op.location, CallSiteLoc):
@@ -112,7 +111,7 @@ def _lower(program: Program, nodes: Sequence[Node], options: Options) -> None:
         copies = inlined.get(location, [])
         if len(copies) == count and len(copies[position].results) == 1 and isinstance(location, NameLoc):
             copies[position].results[0]._name = _PREFIX + location.desc.data
-    Passes(",".join([*steps[after:], "canonicalize"]), options).run(program)
+    run(program, ",".join([*steps[after:], "canonicalize"]))
 
 
 class _Edit:
