@@ -39,7 +39,8 @@ def calls_of(call: Callable[[], Any], name: str) -> int:
     """How often ``call`` runs the operator ``name``."""
     with profile() as record:
         call()
-    return sum(event.count for event in record.key_averages() if event.key == name)
+    events: Any = record.key_averages()
+    return sum(event.count for event in events if event.key == name)
 
 
 def load_file(name: str) -> Any:
@@ -72,9 +73,11 @@ def measured(name: str, model: nn.Module, inputs: tuple[Any, ...], training: boo
     labels = {"model": name, "mode": "training" if training else "inference"}
 
     def step(function: Callable[..., Any]) -> Callable[[], Any]:
-        def run() -> Any:
-            result = next(x for x in tree_leaves(function(*inputs)) if isinstance(x, torch.Tensor) and x.is_floating_point())
-            return result.sum().backward() if training else result
+        def run() -> None:
+            results: Any = (x for x in tree_leaves(function(*inputs)) if isinstance(x, torch.Tensor))
+            result = next(x for x in results if x.is_floating_point())
+            if training:
+                result.sum().backward()
 
         return run
 

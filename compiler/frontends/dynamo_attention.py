@@ -44,22 +44,23 @@ Run = Callable[[Program, str], None]
 
 
 def fuse_attention(graph: GraphModule, run: Run) -> None:
-    """Replace each attention of ``graph`` that needs a gradient by PyTorch's fused operator; other nodes are unchanged.
+    """Replace each attention of ``graph`` by PyTorch's fused operator, where a gradient is needed or sizes are symbolic.
 
+    Other nodes are unchanged; elsewhere the graph of AOTAutograd, whose reshapes need known sizes, is as good.
     ``run`` runs a pipeline over a program. Graphs without a softmax cost one walk. Graphs that cannot be lowered are unchanged.
     """
     nodes = list(graph.graph.nodes)
-    learns = any(getattr(_example(node), "requires_grad", False) for node in nodes if node.op == "placeholder")
-    if not learns or not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
-        return
-    if not any("softmax" in name_of(node) for node in nodes):
+    given = [_example(node) for node in nodes if node.op == "placeholder"]
+    learns = torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in given)
+    is_symbolic = any(isinstance(value, torch.SymInt) for value in given)
+    if not (learns or is_symbolic) or torch.is_autocast_enabled("cpu") or not any("softmax" in name_of(node) for node in nodes):
         return
     try:
         program = import_fx(graph)
         _mark(program, nodes)
         _lower(program, nodes, run)
         known = set(program.main.walk())
-        run(program, _FUSE)
+        run(program, _FUSE if learns else f"{_FUSE}{{gradients=false}}")
     except FxcError:
         return
     new = [op for op in program.main.walk() if op not in known]
@@ -192,5 +193,6 @@ class _Edit:
 def _storages(node: Any) -> set[StorageWeakRef]:
     """The storage of the fake tensor of ``node``."""
     value = _example(node) if isinstance(node, Node) else None
-    is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
-    return {StorageWeakRef(value.untyped_storage())} if is_strided else set()
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return set()
+    return {StorageWeakRef(value.untyped_storage())}

@@ -8,7 +8,7 @@ import struct
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import Tree
+from fxc.dialects.attributes.values import Tree, isa
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -52,7 +52,7 @@ class ClosedValues:
 
     def number(self, tree: Tree) -> float | None:
         """The number that is passed, as a constant or as a tensor of equal elements."""
-        if not isinstance(tree, SSAValue):
+        if not isa(tree, SSAValue):
             return number(tree)
         name, literal = dtype(tree.type) or "", self.literal(tree)
         if literal is None or not literal.bytes:

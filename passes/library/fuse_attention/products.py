@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
@@ -101,8 +102,9 @@ def _einsum(op: TorchOp, left: SSAValue | None) -> Product | None:
     a, b = [(each, [x for x in each if x not in other]) for each, other in (labels, labels[::-1])]
     if len(a[1]) != 1 or len(b[1]) != 1 or not {*a[1], *b[1]} <= set(result):
         return None
-    one, other = (*a, tensors[0]), (*b, tensors[1])
-    is_turned = result.index(b[1][0]) < result.index(a[1][0]) if left is None else tensors[0] is not left
+    values = cast(Sequence[SSAValue], tensors)
+    one, other = (*a, values[0]), (*b, values[1])
+    is_turned = result.index(b[1][0]) < result.index(a[1][0]) if left is None else values[0] is not left
     if is_turned:
         one, other = other, one
     if left is not None and one[2] is not left:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.attributes.types import Dim, device, is_tensor, layout
-from fxc.dialects.attributes.values import KnownTree, int_attr
+from fxc.dialects.attributes.values import KnownTree, int_attr, isa
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
 from fxc.dialects.torch_ops.effects import DROPOUTS
@@ -116,7 +116,7 @@ def recognize(softmax: TorchOp, closed: ClosedValues) -> Attention | str:
 
 def _probabilities(softmax: TorchOp) -> tuple[Product, list[SSAValue]] | str:
     """The product of the probabilities and the values, and the probabilities on the way to it."""
-    passed = [softmax.results[0]]
+    passed: list[SSAValue] = [softmax.results[0]]
     while True:
         value = passed[-1]
         op = only_reader(value)
@@ -200,7 +200,7 @@ def _read(found: Attention, steps: Sequence[tuple[TorchOp, SSAValue]], closed: C
         elif op.operator in ("aten.add.Tensor", "aten.sub.Tensor"):
             is_sum = op.operator == "aten.add.Tensor"
             is_known = number(bound.get("alpha", int_attr(1))) == 1 and (is_sum or bound["self"] is value)
-            if not is_known or not isinstance(other, SSAValue):
+            if not is_known or not isa(other, SSAValue):
                 return f"{op.operator} is no sum of scores and a mask"
             if not sizes_of(other):
                 return "a number is added to the scores"
@@ -237,7 +237,7 @@ def _fill(op: TorchOp, value: SSAValue, batch: tuple[Dim, ...], closed: ClosedVa
         return f"{op.operator} fills the scores with a number that is not the lowest"
     if half and low < LOWEST_HALF:
         low = -math.inf  # what it is in half precision
-    if not isinstance(condition, SSAValue) or dtype(condition.type) != "bool" or not sizes_of(condition):
+    if not isa(condition, SSAValue) or dtype(condition.type) != "bool" or not sizes_of(condition):
         return f"the condition of {op.operator} is no tensor of bools"
     return Mask(condition, batch, low, inverted)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import Dim, is_tensor, strides
@@ -52,7 +51,7 @@ class Replacement:
         bias = self.biases.of(found, target, self.op)
         if query is None or key is None or value is None or bias is None:
             return None
-        options = {"scale": float_attr(found.scale)}
+        options: dict[str, Attribute] = {"scale": float_attr(found.scale)}
         if bias.is_causal:
             options["is_causal"] = bool_attr(True)
         if shared:
@@ -140,7 +139,6 @@ class Replacement:
         old.replace_all_uses_with(made)
         for view, type in types.items():
             if view is not old:
-                assert isinstance(type, TensorType)
                 Rewriter.replace_value_with_new_type(view, type)
         PatternRewriter.erase_unused(self.op)
 
