@@ -215,11 +215,6 @@ def compile_part(program: Program, options: Options) -> Callable[..., Any]:
     return _compile_program(program, options, AOT)
 
 
-def run_quietly(program: Program, pipeline: str, options: Options) -> None:
-    """Run ``pipeline`` over ``program`` in place, for no target, and without output."""
-    Passes(pipeline, replace(options, target=None, check_numerics=False, print_ir=False, timing=False)).run(program)
-
-
 def compile_inference(program: Program, options: Options) -> Callable[..., Any]:
     """Compile a graph that is captured where gradients are off, given as a program. The program is changed."""
     return _compile_program(program, options, AOT_INFERENCE)

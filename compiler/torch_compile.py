@@ -18,7 +18,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from fxc.api import compile_inference, compile_part, run_options, run_quietly
+from fxc.api import compile_inference, compile_part, run_options
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
@@ -71,6 +71,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     compiled = _compiled_by_aot_autograd(
         graph,
         inputs,
+        chosen,
         fw_compiler=forward,
         bw_compiler=backward,
         partition_fn=partial(partition, thawed),
@@ -125,7 +126,7 @@ def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:
         return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
 
     def backend(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _compiled_by_aot_autograd(graph, inputs, fw_compiler=_unchanged, partition_fn=record)
+        return _compiled_by_aot_autograd(graph, inputs, run_options(None), fw_compiler=_unchanged, partition_fn=record)
 
     try:
         torch.compile(model, backend=backend, fullgraph=True)(*args)
@@ -142,14 +143,22 @@ def _unchanged(graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
     return make_boxed_func(graph)
 
 
-def _compiled_by_aot_autograd(graph: GraphModule, inputs: Sequence[Any], **compilers: Any) -> Callable[..., Any]:
+def _compiled_by_aot_autograd(
+    graph: GraphModule, inputs: Sequence[Any], options: Options, **compilers: Any
+) -> Callable[..., Any]:
     """The function that AOTAutograd makes of ``graph`` with these compilers."""
+    # passes that prepare the graph work for no target, and without output
+    quiet = replace(options, target=None, check_numerics=False, print_ir=False, timing=False)
+
+    def run(program: Program, pipeline: str) -> None:
+        Passes(pipeline, quiet).run(program)
+
     # with mutations in it, a graph writes inputs directly, so that a kernel can compute into them
     backend = aot_autograd(keep_inference_input_mutations=True, **compilers)
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
-    fuse_attention(graph, partial(run_quietly, options=chosen))
+    fuse_attention(graph, run)
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
     with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():
