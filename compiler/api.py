@@ -10,12 +10,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.passes import ModulePass
 
 from fxc.artifact.cache import Ready
 from fxc.codegen.contract import machine_of, require_kernels, target_named
 from fxc.compilation.cached import CachedCompilation, LaterDerivatives
 from fxc.compilation.passes import Passes
+from fxc.dialects.plan import BOXED
 from fxc.dialects.target import GpuAttr
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.named_pipeline import Flow
@@ -212,17 +214,24 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Generator[None, None, No
 
 def compile_part(program: Program, options: Options) -> Callable[..., Any]:
     """Compile a forward or backward graph of AOTAutograd, given as a program, to a function. The program is changed."""
-    return _compile_program(program, options, AOT)
+    return _compile_program(program, options, AOT).flat()
+
+
+def compile_boxed_part(program: Program, options: Options) -> Callable[[list[Any]], Any]:
+    """``compile_part`` for inputs in one list, which the function may empty to release each after its last use."""
+    if not options.cuda_graphs:  # which copy the inputs
+        program.main.attributes[BOXED] = UnitAttr()
+    return _compile_program(program, options, AOT).boxed()
 
 
 def compile_inference(program: Program, options: Options) -> Callable[..., Any]:
     """Compile a graph that is captured where gradients are off, given as a program. The program is changed."""
-    return _compile_program(program, options, AOT_INFERENCE)
+    return _compile_program(program, options, AOT_INFERENCE).flat()
 
 
-def _compile_program(program: Program, options: Options, flow: Flow) -> Callable[..., Any]:
+def _compile_program(program: Program, options: Options, flow: Flow) -> ExecutionPlan:
     options = with_machine(options, flow, program)
-    return _plan_of(program, Passes(pipeline_for(flow, options), options), signature_of(program)).flat()
+    return _plan_of(program, Passes(pipeline_for(flow, options), options), signature_of(program))
 
 
 def _plan_of(
@@ -255,7 +264,7 @@ def _plan_of(
         plan = cached.compile(export, ExecutionPlan.kernel_codes, host_of)
         plan.ir = replace(program, key=None)  # users may edit the IR
         if captured is not None:
-            plan.watch_first_call(watch_first_call(captured, program))
+            plan.watch_first_call(watch_first_call(captured, program, boxed=BOXED in program.main.attributes))
     plan.times = MappingProxyType(passes.timer.stages())
     if options.cuda_graphs:
         plan.use_cuda_graphs()

@@ -15,7 +15,7 @@ from fxc.driver.gc_pause import collections_paused
 from fxc.driver.timing import Timer
 from fxc.options import Options
 from fxc.runtime import autocast
-from fxc.runtime.entry import entry
+from fxc.runtime.entry import boxed_entry, entry
 from fxc.runtime.first_call import FirstCall
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.no_elements import NO_ELEMENTS
@@ -130,6 +130,14 @@ class ExecutionPlan(Plan):
             other = self.signature.checked_sizes(lambda *args: self.run_module(args))
             run = entry(self.host, self.signature, lambda args, _: other(*args), self)
         return run if self._look is None else FirstCall(self._look, run)
+
+    def boxed(self) -> Callable[[list[Any]], Any]:
+        """``flat`` for inputs in one list. A host program that is marked ``plan.boxed`` releases each after its last use."""
+        if self.host is None or not self.host.boxed:
+            flat = self.flat()
+            return lambda inputs: flat(*inputs)
+        run = boxed_entry(self.host, self.signature, self.signature.checked_sizes(lambda *args: self.run_module(args)))
+        return run if self._look is None else FirstCall(self._look, run, boxed=True)
 
     def kernel_codes(self) -> dict[str, KernelCode]:
         """The machine code of this plan: under the empty name for a host program, else by the name of each module."""

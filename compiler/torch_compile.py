@@ -18,7 +18,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from fxc.api import compile_inference, compile_part, run_options
+from fxc.api import compile_boxed_part, compile_inference, compile_part, run_options, with_machine
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
@@ -34,6 +34,7 @@ from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.joint_graph import import_joint
 from fxc.options import Options
+from fxc.pipelines import AOT
 from fxc.program.program import Program
 from fxc.runtime.shared_memory import shared_pair
 from fxc.semantics.windows import replace_windows
@@ -53,7 +54,9 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     thawed = replace(chosen, freeze=False)
 
     def backward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        return make_boxed_func(compile_part(program_of(aot_graph), thawed))
+        run: Any = compile_boxed_part(program_of(aot_graph), thawed)
+        run._boxed_call = True
+        return run
 
     def forward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
@@ -91,13 +94,13 @@ def partition(
     adds to the parts.
     """
     # the checks of numbers compare entry functions, and the result has none
-    passes = Passes(joint_pipeline(options), replace(options, check_numerics=False))
-    assert passes.steps  # a wrong budget is an error, not a reason for another partition
+    pipeline, options = joint_pipeline(options), replace(options, check_numerics=False)
+    assert Passes(pipeline, options).steps  # a wrong budget is an error, not a reason for another partition
     try:
         if not inputs or top_saved_tensors_hooks() is not None:
             raise CaptureError("AOTAutograd changes the parts of the joint graph", hint="PyTorch partitions it")
-        program = import_joint(joint, num_fwd_outputs)
-        passes.run(program)
+        program = import_joint(joint, num_fwd_outputs, more.get("static_lifetime_input_indices") or ())
+        Passes(pipeline, with_machine(options, AOT, program)).run(program)
         return modules_of(joint, program, num_fwd_outputs)
     except CaptureError:
         pass
@@ -122,7 +125,7 @@ def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:
     found = list[Program]()
 
     def record(joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Any:
-        found.append(import_joint(joint, num_fwd_outputs))
+        found.append(import_joint(joint, num_fwd_outputs, more.get("static_lifetime_input_indices") or ()))
         return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
 
     def backend(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -63,6 +63,9 @@ FORWARD_RESULTS, TANGENT, WRITTEN = "autodiff.forward_results", "autodiff.tangen
 """Of a joint graph of forward and backward: the number of results of the forward, which are the first; marks of the arguments
 that are gradients of these results, and of those that the caller overwrites after the forward."""
 
+HELD = "autodiff.held"
+"""The mark of an argument that its caller holds beyond the step, such as a parameter: to save it takes no memory."""
+
 PART, SAVED, RECOMPUTED = "autodiff.part", "autodiff.saved", "autodiff.recomputed"
 """Of an operation of a joint graph: the part that it must be in, ``forward`` or ``backward``; the indices of its results that
 are saved for the backward, elements if it returns a tuple; and that the backward computes it again."""

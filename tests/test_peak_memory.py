@@ -167,3 +167,21 @@ def test_a_value_in_a_kernel_takes_no_memory() -> None:
     values = {op.results[0].name_hint: op.results[0] for op in function.body.block.ops if op.results}
     assert memory_of(function).live == [256, 512, 512, 768, 1024]
     assert memory_of(function, unwritten={values["b"]}).live == [256, 256, 512, 768, 1024]
+
+
+def test_tensors_of_the_program_are_not_saved() -> None:
+    module = parse("""
+      func.func @main(%w: tensor<64xf32> {fx.kind = "parameter", fx.name = "w"},
+                      %x: tensor<64xf32> {fx.kind = "input", fx.name = "x"},
+                      %d: tensor<64xf32> {autodiff.tangent, fx.kind = "input", fx.name = "d"})
+      attributes {autodiff.forward_results = 1 : i64} {
+        %t = torch.aten.tanh.default(%x) {autodiff.saved = array<i64: 0>} : (tensor<64xf32>) -> tensor<64xf32>
+        %y = torch.aten.mul.Tensor(%t, %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+        %e = torch.aten.mul.Tensor(%d, %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+        %g = torch.aten.mul.Tensor(%e, %t) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+        fx.output([%y, %g]) : (tensor<64xf32>, tensor<64xf32>) -> ()
+      }
+    """)
+    step = Step.of(parse(run_pass(module, "split-joint")))
+    assert step is not None and step.results == 1
+    assert step.memory().live == [256, 512, 1024, 1024]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from xdsl.rewriter import Rewriter
 from fxc.bridge.location import node_name
 from fxc.bridge.values import is_sequence
 from fxc.dialects.attributes.values import int_attr, leaves, str_attr
-from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
+from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import has_side_effect
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fx import OutputOp
@@ -33,10 +33,11 @@ from fxc.program.program import Program
 _RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
-def import_joint(joint: GraphModule, forward_results: int) -> Program:
+def import_joint(joint: GraphModule, forward_results: int, held: Collection[int] = ()) -> Program:
     """The joint program of the graph that AOTAutograd partitions, of which the first results are those of the forward.
 
-    Activation checkpointing becomes marks of operations. CaptureError for graphs that only PyTorch can partition.
+    Activation checkpointing becomes marks of operations. ``held``: indices of primals whose memory the caller holds.
+    CaptureError for graphs that only PyTorch can partition.
     """
     _refuse(joint, forward_results)
     program = import_fx(joint)
@@ -50,8 +51,12 @@ def import_joint(joint: GraphModule, forward_results: int) -> Program:
     last.erase()
     written = _overwritten(joint, forward_results)
     marks = [
-        {TANGENT: UnitAttr()} if "tangents" in str(node.target) else {WRITTEN: UnitAttr()} if node in written else {}
-        for node in joint.graph.find_nodes(op="placeholder")
+        {
+            name: UnitAttr()
+            for name, is_set in {TANGENT: "tangents" in str(node.target), WRITTEN: node in written, HELD: i in held}.items()
+            if is_set
+        }
+        for i, node in enumerate(joint.graph.find_nodes(op="placeholder"))
     ]
     given = zip(argument_attributes(function), marks, strict=True)
     if marks:

@@ -50,9 +50,22 @@ def entry(
         *([f"{', '.join(inputs)}, = {given}"] if inputs else []),
         f"if not ({all_of(dict.fromkeys(tests))}): {elsewhere}",
         "counter.hits += 1",
-        *_run(program, f"main({', '.join(inputs)})"),
+        *_run(program, f"main([{', '.join(inputs)}])" if program.boxed else f"main({', '.join(inputs)})"),
     ]
     return names.function(["*args", "**kwargs"], lines)
+
+
+def boxed_entry(program: HostProgram, signature: Signature, other: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """Return the function of a list of inputs that runs ``program``, which empties it, if they fit, else ``other(*inputs)``."""
+    names = Names(
+        main=program.main,
+        other=other,
+        fits=check(program, signature, range(len(signature.inputs))),
+        grad_enabled=torch.is_grad_enabled,
+        set_grad_enabled=torch._C._set_grad_enabled,
+    )
+    is_same = signature.context_guard(names).test
+    return names.function(["args"], [f"if not ({is_same} and fits(args)): return other(*args)", *_run(program, "main(args)")])
 
 
 def check(program: HostProgram, signature: Signature, places: Sequence[int]) -> Callable[[Sequence[Any]], bool]:

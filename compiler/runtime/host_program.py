@@ -65,7 +65,8 @@ class HostProgram:
 
     ``main`` checks nothing: callers pass plain tensors that fit the signature, check that ``weights`` fit their specs, and turn
     grad mode off if ``calls_library``. ``globals``: the values of names in ``source``. ``written_inputs``: the positions of
-    inputs that a call writes; ``written_weights``: names in ``globals``. ``code``: the machine code of its kernels.
+    inputs that a call writes; ``written_weights``: names in ``globals``. ``code``: the machine code of its kernels. ``boxed``:
+    ``main`` takes its inputs in one list, which it empties, so that each is released after its last use.
     """
 
     def __init__(
@@ -79,8 +80,9 @@ class HostProgram:
         written_inputs: Sequence[int] = (),
         written_weights: Sequence[str] = (),
         code: KernelCode | None = None,
+        boxed: bool = False,
     ) -> None:
-        self.code = code
+        self.code, self.boxed = code, boxed
         self.source, self.globals, self.facts, self.weights = source, dict(globals), facts, tuple(weights)
         self.calls_library = calls_library
         self.written_inputs, self._written_weights = tuple(written_inputs), tuple(written_weights)
@@ -127,6 +129,7 @@ class HostProgram:
             written_inputs=self.written_inputs,
             written_weights=self._written_weights,
             code=self.code,
+            boxed=self.boxed,
         )
 
     def __repr__(self) -> str:

@@ -204,7 +204,7 @@ class Plan:
         """Return the function to run for these inputs."""
         leaves = None if self.host is None else self.signature.leaves(args, kwargs)
         if self.host is not None and leaves is not None and self._takes(leaves):
-            return partial(self.host.main, *leaves)
+            return partial(self.host.main, [*leaves]) if self.host.boxed else partial(self.host.main, *leaves)
         fake = next((leaf for leaf in leaves or () if isinstance(leaf, FakeTensor)), None)
         if fake is not None:  # buffers must be fake, too
             return partial(_within, fake.fake_mode, partial(self.module.forward, *args, **kwargs))

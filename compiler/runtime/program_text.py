@@ -70,6 +70,7 @@ def program_text(program: HostProgram, state: Mapping[str, torch.Tensor], kernel
             f"calls_library={program.calls_library}",
             f"written_inputs={program.written_inputs}",
             f"written_weights={written}",
+            f"boxed={program.boxed}",
         ]
         listed = "".join(f"    {each},\n" for each in arguments)
         return f"{program.source}{_NAMES}program(\n{listed})\n"

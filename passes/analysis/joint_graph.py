@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor
 from fxc.dialects.attributes.values import leaves
-from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
+from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import has_side_effect, is_random, writes
 from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry
 from fxc.dialects.fx import GetAttrOp, OutputOp
@@ -32,11 +32,11 @@ class JointGraph:
     """The joint graph in ``function``.
 
     ``results``: what the forward returns. ``gradients``: what the backward returns. ``write_backs``: new values of arguments,
-    which are no results of either. ``tangents``: the arguments that are gradients. ``state``: those that are tensors of the
-    program, which both parts have; the others are primals. ``written``: the primals that the forward or its caller overwrites.
-    ``backward``: the operations that depend on a tangent or are marked so. ``forward``: those that the forward runs, for its
-    results, for effects, or because they are marked so or saved. An operation in neither runs in the backward where that needs
-    it.
+    which are no results of either. ``tangents``: the arguments that are gradients. ``written``: those that the forward or its
+    caller overwrites. ``state``: tensors of the program that are not overwritten, which both parts have. Others are primals.
+    ``held``: arguments that take no memory of the step, since their caller holds them. ``backward``: the operations that
+    depend on a tangent or are marked so. ``forward``: those that the forward runs, for its results, for effects, or because
+    they are marked so or saved. An operation in neither runs in the backward where that needs it.
     """
 
     function: FuncOp
@@ -45,6 +45,7 @@ class JointGraph:
     write_backs: tuple[WriteBack, ...]
     tangents: frozenset[SSAValue]
     state: frozenset[SSAValue]
+    held: frozenset[SSAValue]
     written: frozenset[SSAValue]
     backward: frozenset[Operation]
     forward: frozenset[Operation]
@@ -145,6 +146,8 @@ def joint_graph(module: ModuleOp) -> JointGraph:
     roots = [leaf for leaf in results[:split] if isinstance(leaf, SSAValue)]
     roots += [back.value for back in write_backs if not back.in_backward]
     forward = _required_forward(function, roots, backward)
+    kept = [(arg, each) for arg, each in zip(function.args, attributes, strict=True) if arg not in written]
+    state = {arg for arg, each in kept if ArgumentFacts.of(each).is_state}
     _check(function, roots, tangents, backward)
     return JointGraph(
         function,
@@ -152,7 +155,8 @@ def joint_graph(module: ModuleOp) -> JointGraph:
         tuple(results[split:]),
         tuple(write_backs),
         tangents,
-        frozenset(arg for arg, each in zip(function.args, attributes, strict=True) if ArgumentFacts.of(each).is_state),
+        frozenset(state),
+        frozenset(state | {arg for arg, each in kept if HELD in each.data}),
         frozenset(written),
         frozenset(backward),
         frozenset(forward),

@@ -20,7 +20,7 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import TANGENT
 from fxc.dialects.base.effects import aliases
-from fxc.dialects.entry import argument_attributes, find_entry
+from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -77,8 +77,7 @@ class Step:
         forward, backward = (find_entry(parts[name]) if name in parts else None for name in ("forward", "backward"))
         if forward is None or backward is None:
             return None
-        saved = [mark for mark in argument_attributes(backward) if TANGENT not in mark.data]
-        return cls(forward, backward, len(returned_by(forward.body.block)) - len(saved))
+        return cls(forward, backward, len(returned_by(forward.body.block)) - len(_saved(backward)))
 
     def memory(self, unwritten: Collection[SSAValue] = NOTHING) -> MemoryUse:
         """The memory of both parts, and of what lives between."""
@@ -90,11 +89,12 @@ class Step:
         """The simulation after the forward, for operations of the backward."""
         simulation = Simulation(HintedSizes(self.forward), unwritten)
         simulation.run(operations_of(self.forward.body.block))
-        saved, arguments = returned_by(self.forward.body.block)[self.results :], self.backward.body.block.args
+        saved = returned_by(self.forward.body.block)[self.results :]
         tensors = [value for value in saved if _is_tensor(value)]
         numbers = [value for value in saved if not _is_tensor(value)]
-        simulation.rename(dict(zip(arguments, [*numbers, *tensors], strict=False)))
-        simulation.own(arguments[len(saved) :])
+        simulation.rename(dict(zip(_saved(self.backward), [*numbers, *tensors], strict=True)))
+        marks = zip(self.backward.args, argument_attributes(self.backward), strict=True)
+        simulation.own(argument for argument, mark in marks if TANGENT in mark.data)
         return simulation
 
     def lasting(self) -> Sequence[SSAValue | Attribute]:
@@ -225,6 +225,12 @@ def returned_by(block: Block) -> list[SSAValue | Attribute]:
     if not isinstance(last, OutputOp):
         return list(last.operands) if last is not None and last.has_trait(IsTerminator) else []
     return list(leaves(last.trees()[0]))
+
+
+def _saved(backward: FuncOp) -> list[SSAValue]:
+    """The arguments of ``backward`` that it takes from the forward: the others are gradients, and tensors of the program."""
+    marks = zip(backward.args, argument_attributes(backward), strict=True)
+    return [argument for argument, mark in marks if TANGENT not in mark.data and not ArgumentFacts.of(mark).is_state]
 
 
 def _is_tensor(value: SSAValue | Attribute) -> bool:

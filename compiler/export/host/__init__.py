@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation
 
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import OutputOp, TensorDeclOp
-from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp, storage_bytes
+from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp, is_boxed, storage_bytes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.export.host.host import Host
 from fxc.export.host.kernels import Kernels
@@ -60,6 +60,7 @@ def host_program(program: Program, stored: KernelCode | None = None) -> HostProg
         written_inputs=[i for i, value in enumerate(inputs) if value in written],
         written_weights=[name for value, name in host.state.items() if value in written],
         code=host.kernels.stored if host.kernels.launched else None,
+        boxed=is_boxed(main.body.block),
     )
 
 

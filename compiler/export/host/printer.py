@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.bridge.callables import check_attribute, check_method, resolve_function, resolve_higher_order
 from fxc.bridge.location import node_name
@@ -72,9 +72,9 @@ class FunctionPrinter:
         """The ``def`` line. If the arguments come in one list, two more lines unpack and clear the list."""
         if not is_boxed(self.block):
             return f"def {name}({', '.join([self.define(value) for value in taken])}):"
-        used, boxed = [value for value in taken if value.first_use is not None], self.names.new("args")
-        unpacked = "".join(f"{self.define(value)}, " for value in used)
-        places = "".join(f"{boxed}[{value.index}], " for value in used if isinstance(value, BlockArgument))
+        used, boxed = [i for i, value in enumerate(taken) if value.first_use is not None], self.names.new("args")
+        unpacked = "".join(f"{self.define(taken[i])}, " for i in used)
+        places = "".join(f"{boxed}[{i}], " for i in used)
         return f"def {name}({boxed}):\n    ({unpacked}) = ({places})\n    {boxed}.clear()"
 
     def text(self) -> str:

@@ -307,3 +307,29 @@ func.func @no_joint_graph(%x: tensor<8xf32>) {
   %y = torch.aten.exp.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
   fx.output(%y) : (tensor<8xf32>) -> ()
 }
+
+// -----
+
+/// Arguments that the caller holds beyond the step take no memory, so what is computed from them is computed again.
+// CHECK-LABEL: func.func @held(%p: tensor<8xf32> {autodiff.held}, %q: tensor<8xf32> {autodiff.held},
+// CHECK-NEXT:    %a = torch.aten.add.Tensor(%p, %q) {autodiff.recomputed}
+func.func @held(%p: tensor<8xf32> {autodiff.held}, %q: tensor<8xf32> {autodiff.held}, %d: tensor<8xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  %a = torch.aten.add.Tensor(%p, %q) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %y = torch.aten.exp.default(%a) {autodiff.part = "forward"} : (tensor<8xf32>) -> tensor<8xf32>
+  %g = torch.aten.mul.Tensor(%d, %a) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  fx.output([%y, %g]) : (tensor<8xf32>, tensor<8xf32>) -> ()
+}
+
+// -----
+
+/// Two other arguments are larger than the value, and so are those that are overwritten.
+// CHECK-LABEL: func.func @not_held(
+// CHECK-NEXT:    %a = torch.aten.add.Tensor(%p, %q) {autodiff.saved = array<i64: 0>}
+func.func @not_held(%p: tensor<8xf32>, %q: tensor<8xf32> {autodiff.held, autodiff.written}, %d: tensor<8xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  %a = torch.aten.add.Tensor(%p, %q) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %y = torch.aten.exp.default(%a) {autodiff.part = "forward"} : (tensor<8xf32>) -> tensor<8xf32>
+  %g = torch.aten.mul.Tensor(%d, %a) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  fx.output([%y, %g]) : (tensor<8xf32>, tensor<8xf32>) -> ()
+}

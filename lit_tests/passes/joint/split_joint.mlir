@@ -108,3 +108,34 @@ func.func @plain(%x: tensor<4xf32>) {
   %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%y) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// A tensor of the program that the forward overwrites: the backward takes a copy of the old value as an input.
+// CHECK-LABEL: builtin.module @forward {
+// CHECK-NEXT:    func.func @main(%w: tensor<4xf32> {fx.kind = "buffer", fx.name = "w"}) ->
+// CHECK-NEXT:      %[[OLD:.*]] = torch.aten.clone.default(%w) :
+// CHECK:           fx.output((%u, %y, %[[OLD]])) :
+// CHECK:         func.func @main(%w: tensor<4xf32> {fx.kind = "input", fx.name = "w"}, %d: tensor<4xf32> {
+// CHECK-NEXT:      %g = torch.aten.mul.Tensor(%d, %w) :
+func.func @overwritten_state(%w: tensor<4xf32> {fx.kind = "buffer", fx.name = "w"}, %d: tensor<4xf32> {autodiff.tangent, fx.kind = "input", fx.name = "d"})
+-> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32>, tensor<4xf32>)
+attributes {autodiff.forward_results = 1 : i64} {
+  %y = torch.aten.exp.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %u = torch.aten.neg.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.mul.Tensor(%d, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%u, %y, %g]) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Both parts have a tensor of the program that is not overwritten.
+// CHECK-LABEL: builtin.module @forward {
+// CHECK:           fx.output((%y,)) :
+// CHECK:         func.func @main(%w: tensor<4xf32> {fx.kind = "buffer", fx.name = "w"}, %d: tensor<4xf32> {
+func.func @state(%w: tensor<4xf32> {fx.kind = "buffer", fx.name = "w"}, %d: tensor<4xf32> {autodiff.tangent, fx.kind = "input", fx.name = "d"})
+attributes {autodiff.forward_results = 1 : i64} {
+  %y = torch.aten.exp.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.mul.Tensor(%d, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%y, %g]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}

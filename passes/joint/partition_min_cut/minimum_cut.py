@@ -66,10 +66,9 @@ class _Cut:
         return node
 
     def _cost_of_available(self, value: SSAValue) -> int:
-        """The cost of a value that is saved anyway, or of an argument; both parts have the tensors of the program."""
-        flow = self._flow
-        is_free = flow.owner(value) is not None or (value in flow.graph.state and value not in flow.graph.written)
-        return 0 if is_free else max(2 * flow.bytes(value), 1)
+        """The cost of a value that is saved anyway, or of an argument."""
+        is_free = self._flow.owner(value) is not None or value in self._flow.graph.held
+        return 0 if is_free else max(2 * self._flow.bytes(value), 1)
 
     def _cost(self, value: SSAValue, number: int) -> int | None:
         """The cost of saving a result; None where it cannot be saved, or is free to compute.

@@ -50,7 +50,7 @@ from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import is_random, is_view
 from fxc.dialects.context import FxcContext
-from fxc.dialects.entry import argument_attributes
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import storage_bytes
 from fxc.dialects.text.diagnostics import OpPassFailedException
@@ -163,7 +163,7 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
             forward.add(op)
     read |= {value: forward.values[value] for value in demand.saved}
     targets = [back.argument for back in graph.write_backs if back.in_backward]
-    apart = [each for each in dict.fromkeys(targets) if read.get(each) is not forward.values[each]]
+    apart = [each for each in dict.fromkeys(targets) if read.get(each) is not forward.values[each] and each not in graph.state]
     numbers = [value for value in read if is_number(value)]
     tensors = [value for value in read if not is_number(value)]
     returned = [forward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.results]
@@ -199,9 +199,13 @@ def _unmarked(attributes: DictionaryAttr) -> DictionaryAttr:
 
 
 def _facts(value: SSAValue, facts: Mapping[SSAValue, DictionaryAttr]) -> DictionaryAttr:
-    """The attributes of an argument of the backward that has ``value``; none where arguments of the joint graph have none."""
-    if value in facts or not any(each.data for each in facts.values()):
-        return facts.get(value, DictionaryAttr({}))
+    """The attributes of an argument of the backward that has ``value``; none where arguments of the joint graph have none.
+
+    A copy of a tensor of the program, which the forward overwrites, is an input.
+    """
+    known = facts.get(value)
+    if (known is not None and not ArgumentFacts.of(known).is_state) or not any(each.data for each in facts.values()):
+        return known or DictionaryAttr({})
     return DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": _SAVED})
 
 
