@@ -44,14 +44,14 @@ def measure(text: str, budgets: Sequence[str]) -> list[Peak]:
         raise InputError(f"{text} is a captured program, which is not trained", hint="name the model")
     with progress("running in eager mode"):
         program = _joint(source)
-        found = [Peak("", _measured(source, source.model), _of_eager(program.copy()))]
+        found = [Peak("", step_peak(source, source.model), _of_eager(program.copy()))]
     for budget in budgets:
         options = Options(memory_budget=budget, target="host")
         with progress(f"compiling with budget {budget}"):
             simulated = planned_peak(program.copy(), options)
             torch.compiler.reset()
             compiled = torch.compile(source.model, backend="fxc", options={"memory_budget": budget})
-            found.append(Peak(budget, _measured(source, compiled), simulated))
+            found.append(Peak(budget, step_peak(source, compiled), simulated))
     return found
 
 
@@ -90,8 +90,8 @@ def _joint(source: Source) -> Program:
     return capture_joint(source.model, source.args)
 
 
-def _measured(source: Source, call: Callable[..., Any]) -> int:
-    """The peak of the second step, in which nothing is compiled."""
+def step_peak(source: Source, call: Callable[..., Any]) -> int:
+    """The measured peak of the second step of ``call``, in which nothing is compiled."""
     import torch
     from torch import Tensor, nn
     from torch.utils._pytree import tree_leaves
