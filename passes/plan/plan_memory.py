@@ -207,6 +207,15 @@ def _report(function: FuncOp, every_device: Sequence[Mapping[str, int]]) -> None
         count(text, total[name])
 
 
+def peak_with(function: FuncOp, owned: Sequence[SSAValue]) -> int:
+    """The maximum memory of a call after this pass, with the arguments ``owned``, which it releases."""
+    block = function.body.block
+    outside = [buffer for buffer in buffers_of(block) if buffer.op.arena is None]
+    beside = [each for found in Outside(block, {}, owned).of.values() for each in found]
+    arenas = sum(storage_bytes(op.arena.type) or 0 for op in block.ops if isinstance(op, ArenaOp))
+    return arenas + lower_bound([*spans(outside, len(list(block.ops))), *beside])
+
+
 # memory outside of the arenas of a function: allocations of operators and of called functions
 
 
@@ -215,12 +224,15 @@ class Outside:
 
     ``of``: device -> the live ranges of the results that ops allocate, until the last alias is released, and of the memory
     that called functions use temporarily. ``taken``: function -> device -> bytes of a call, results included.
+    ``owned``: arguments that the block releases, which count, too.
     """
 
-    def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]], owned: Sequence[SSAValue] = ()) -> None:
         self.of = defaultdict[str, list[LiveRange]](list)
         self._names = Names(released)
-        self._start = dict[SSAValue, int]()
+        self._start = dict.fromkeys(owned, 0)
+        for argument in owned:
+            self._names.make(argument)
         length = 0
         for place, op in enumerate(block.ops):
             self._step(place, op, taken)
