@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 
-from xdsl.dialects.builtin import TupleType
+from xdsl.dialects.builtin import TensorType, TupleType
 from xdsl.ir import Attribute, Operation
 
 from fxc.dialects.attributes.types import Dim, contiguous_strides, element_bytes, is_tensor, sizes, strides
@@ -26,6 +26,7 @@ class HintedSizes:
     def __init__(self, op: Operation) -> None:
         self._hints = facts_of(toplevel(op), "hint")
         self._known = dict[str, int]()
+        self._bytes = dict[Attribute, int]()
 
     def shape(self, type: Attribute) -> tuple[int, ...]:
         """The sizes of a tensor; empty for another type."""
@@ -43,6 +44,12 @@ class HintedSizes:
             return sum(map(self.bytes, type.types))
         if not is_tensor(type):
             return 0
+        found = self._bytes.get(type)
+        if found is None:
+            found = self._bytes[type] = self._extent(type)
+        return found
+
+    def _extent(self, type: TensorType) -> int:
         shape, given = self.shape(type), strides(type)
         steps = contiguous_strides(shape) if given is None else self._numbers(given)
         width = element_bytes(type.element_type) or 1
