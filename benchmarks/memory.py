@@ -18,7 +18,7 @@ from typing import Any
 import click
 import torch
 from interleaved import Spread, by_turns
-from results import Measurement, about, cpu, write
+from results import Measurement, about, cpu, read, write
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
@@ -127,10 +127,12 @@ def _mib(bytes: int) -> float:
 @click.command()
 @click.option("--models", default=",".join(FACTORIES), show_default=True)
 @click.option("--rounds", default=0, show_default=True, help="Rounds in which all steps run in turns; 0: no times.")
-@click.option("--write", "machine", metavar="MACHINE", help="Write benchmarks/results/memory-MACHINE.csv.")
+@click.option("--write", "machine", metavar="MACHINE", help="Write benchmarks/results/memory-MACHINE.csv, where other models stay.")
 def main(models: str, rounds: int, machine: str | None) -> None:
     found = [each for name in models.split(",") for each in measured(name, rounds)]
     if machine:
+        others = [each for each in read(f"memory-{machine}") if each.labels["model"] not in models.split(",")]
+        found = sorted([*others, *found], key=lambda each: [*FACTORIES].index(each.labels["model"]))
         click.echo(write(f"memory-{machine}", found, about(cpu()[1], notes="Models of examples/models with smaller layers.")))
 
 
