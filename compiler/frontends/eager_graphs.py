@@ -59,6 +59,7 @@ def is_for_eager(module: GraphModule) -> bool:
         or _writes_what_is_hidden(module)
         or _uses_number_of_written(module)
         or _returns_overlapping_input(module)
+        or _returns_view_of_function(module)
     ):
         return True
     return _writes_overlapping_windows(module)
@@ -190,6 +191,21 @@ def _returns_overlapping_input(module: GraphModule) -> bool:
     results = [leaf for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)]
     views = [*results, *(dropped(node) for node in graph.nodes if is_idle(node))]  # a result may be a view of a removed dropout
     return any(value is not None and _storage(value) in wanted for value in map(_tensor, views))
+
+
+def _returns_view_of_function(module: GraphModule) -> bool:
+    """Whether results are views of a view that an ``autograd.Function`` returns, or several of the memory of one.
+
+    AOTAutograd makes them from their base, without the backward of the function. It knows a function only by a single result.
+    """
+    calls = module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.autograd_function_apply)
+    views = {user for call in calls for user in call.users if not _memory([user]).isdisjoint(_memory(call.all_input_nodes))}
+    returned = {leaf for leaf in tree_leaves(module.graph.output_node().args) if isinstance(leaf, Node)}
+    for view in views:
+        same = [result for result in returned if not _memory([view]).isdisjoint(_memory([result]))]
+        if len(same) > 1 or not views.issuperset(same):
+            return True
+    return False
 
 
 def _writes_overlapping_windows(module: GraphModule) -> bool:

@@ -145,9 +145,9 @@ def _shares(op: Operation, value: SSAValue) -> bool:
 def return_last_writes(function: FuncOp) -> bool:
     """Replace the final copies into arguments by results in front, marked ``fx.mutates``.
 
-    A copy of a value that ``function`` also returns stays, because the result must not be the argument. Attributes of the other
-    copies become those of the results. Returns whether these copies were all writes of ``function``; otherwise nothing is
-    changed.
+    A copy of a value that ``function`` also returns stays, because the result must not be the argument. A written argument that
+    is a result becomes its new value, of which there is then no other argument. Attributes of the other copies become those of
+    the results. Returns whether these copies were all writes of ``function``; otherwise nothing is changed.
     """
     last = function.body.block.last_op
     copies = _last_copies(last)
@@ -155,18 +155,23 @@ def return_last_writes(function: FuncOp) -> bool:
         return False
     targets: list[SSAValue] = [copy.operands[0] for copy in copies]
     sources: list[SSAValue] = [copy.operands[1] for copy in copies]
-    if len(set(targets)) != len(targets) or any(is_view_of(value, set(targets)) for value in (*sources, *last.operands)):
+    others = [value for value in last.operands if value not in targets]
+    if len(set(targets)) != len(targets) or any(is_view_of(value, set(targets)) for value in (*sources, *others)):
         return False
     results = last.trees()[0][0]
     if type(results) not in (tuple, list) or any(not _is_leaf(tree) for tree in results):
         return False
-    stay = [source in last.operands for source in sources]
+    stay = [
+        source in last.operands or (target in last.operands and sources.count(source) > 1)
+        for target, source in zip(targets, sources, strict=True)
+    ]
     values = [copy.results[0] if stays else source for copy, source, stays in zip(copies, sources, stay, strict=True)]
     attributes = [{} if stays else dict(copy.attributes) for copy, stays in zip(copies, stay, strict=True)]
     for copy, stays in zip(copies, stay, strict=True):
         if not stays:
             Rewriter.erase_op(copy)
-    _return(function, last, values, results, targets, attributes)
+    new = dict[Tree, SSAValue](zip(targets, values, strict=True))
+    _return(function, last, values, [new.get(result, result) for result in results], targets, attributes)
     return True
 
 

@@ -87,18 +87,23 @@ def dtypes_of(info: Any) -> list[torch.dtype]:
 
 
 def samples_of(
-    info: Any, part: int = 1, whole: int = 1, dtypes: Sequence[torch.dtype] | None = None, requires_grad: bool = False
+    info: Any,
+    part: int = 1,
+    whole: int = 1,
+    dtypes: Sequence[torch.dtype] | None = None,
+    requires_grad: bool = False,
+    seed: int = 0,
 ) -> Iterator[Sample]:
-    """The samples of an operator, or part ``part`` of ``whole`` disjoint parts of them: always the same ones.
+    """The samples of an operator, or part ``part`` of ``whole`` disjoint parts of them: always the same ones for a ``seed``.
 
     ``dtypes``: by default those of ``dtypes_of``. ``requires_grad``: tensors that the operator can be differentiated by
     require grad, and results are made independent of what PyTorch leaves open in them, such as the signs of eigenvectors.
     """
     for dtype in dtypes_of(info) if dtypes is None else dtypes:
-        torch.manual_seed(zlib.crc32(info.formatted_name.encode()))
+        torch.manual_seed(zlib.crc32(info.formatted_name.encode()) + seed)
         for i, sample in enumerate(sample_inputs(info, dtype, requires_grad=requires_grad)):
             name = f"{info.formatted_name}/{str(dtype).removeprefix('torch.')}/{i}"
-            if zlib.crc32(name.encode()) % whole == part - 1:
+            if (zlib.crc32(name.encode()) + seed) % whole == part - 1:
                 yield _sample(info, name, sample, requires_grad)
 
 

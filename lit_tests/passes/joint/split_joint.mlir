@@ -85,6 +85,23 @@ attributes {autodiff.forward_results = 1 : i64} {
 
 // -----
 
+/// What becomes an argument is overwritten by the next call: a copy of it is saved.
+// CHECK-LABEL: builtin.module @forward {
+// CHECK:           [[Y:%[a-z0-9_]+]] = torch.aten.clone.default(%y) :
+// CHECK:           [[N:%[a-z0-9_]+]] = torch.aten.clone.default(%n) :
+// CHECK:           fx.output((%n, %y, %e, [[Y]], [[N]])) :
+func.func @new_values(%x: tensor<4xf32>, %z: tensor<4xf32>, %y: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+-> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32> {fx.mutates = 1 : i64}, tensor<4xf32>, tensor<4xf32>)
+attributes {autodiff.forward_results = 1 : i64} {
+  %n = torch.aten.add.Tensor(%x, 1) {autodiff.saved = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  %e = torch.aten.mul.Tensor(%n, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.mul.Tensor(%d, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.mul.Tensor(%g, %n) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%n, %y, %e, %h)) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
 /// An operation in neither part by what it reads is where it is marked.
 // CHECK-LABEL: builtin.module @forward {
 // CHECK:           torch.aten.exp.default(%x) :

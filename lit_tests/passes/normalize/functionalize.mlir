@@ -198,6 +198,24 @@ func.func @last_writes(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+/// A written argument that is returned is its new value; where two have the same, each result is that of its copy.
+// CHECK-LABEL: func.func @returned_arguments
+// CHECK-SAME: -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32> {fx.mutates = 1 : i64}, tensor<4xf32> {fx.mutates = 2 : i64}, tensor<4xf32>, tensor<4xf32>)
+// CHECK-NEXT:   %a = torch.aten.neg.default(%x)
+// CHECK-NEXT:   %b = torch.aten.exp.default(%x)
+// CHECK-NEXT:   %d = torch.aten.copy_.default(%y, %a)
+// CHECK-NEXT:   fx.output((%a, %d, %b, %d, %b))
+func.func @returned_arguments(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.copy_.default(%x, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.copy_.default(%y, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %e = torch.aten.copy_.default(%z, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%y, %z)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
 /// The second copy reads what the first one wrote.
 // CHECK-LABEL: func.func @chained_writes
 // CHECK-SAME: -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32> {fx.mutates = 1 : i64})

@@ -3,8 +3,8 @@
 Assumes  a joint graph at the torch level, in which a partition pass marked what is saved.
 Ensures  ``@forward`` returns the results, then saved tensors, then saved numbers; ``@backward`` takes the numbers, the
          tensors and the tangents. Random operators that are computed again use the saved state of the generator.
-Leaves   declarations, which both modules have; modules without a joint graph. Of a primal that is overwritten it saves
-         a copy. Fails where the backward reads a value that is neither saved nor computed again.
+Leaves   declarations, which both modules have; modules without a joint graph. It saves a copy of a primal that is overwritten,
+         and of its new value. Fails where the backward reads a value that is neither saved nor computed again.
 Cost     a copy of the graph.
 
 Before:
@@ -125,6 +125,11 @@ class _Body:
             copy.attributes.pop(mark, None)
         self.block.add_op(copy)
 
+    def copied(self, value: SSAValue) -> SSAValue:
+        """A copy of ``value``, a value of the joint graph that is an argument or becomes one, which the next call overwrites."""
+        self.block.add_ops(ops := copy_of(self.values[value]))
+        return ops[-1].results[0]
+
     def function(self, written: Sequence[tuple[SSAValue, SSAValue]], returned: Iterable[Leaf], like: FuncOp) -> FuncOp:
         """The function that returns ``returned`` and writes arguments."""
         leaves = [*(value for value, _ in written), *returned]
@@ -151,17 +156,14 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     given = [argument for argument in graph.block.args if argument not in graph.tangents]
     forward.values |= {argument: forward.argument(argument, facts[argument]) for argument in given}
     replayed = {op for op in demand.ops if op not in graph.backward and must_run(op)}
-    read = {argument: forward.values[argument] for argument in demand.arguments}
-    for argument in demand.arguments:
-        if argument in graph.written:
-            forward.block.add_ops(ops := copy_of(forward.values[argument]))
-            read[argument] = ops[-1].results[0]
+    shared = graph.written | {back.value for back in graph.write_backs if not back.in_backward}
+    read = {each: forward.copied(each) if each in shared else forward.values[each] for each in demand.arguments}
     for op in graph.block.ops:
         if op in replayed and isinstance(op, TorchOp):
             states[op] = save_state(ctx, op, forward.block, forward.values)
         elif op in graph.forward:
             forward.add(op)
-    read |= {value: forward.values[value] for value in demand.saved}
+    read |= {value: forward.copied(value) if value in shared else forward.values[value] for value in demand.saved}
     targets = [back.argument for back in graph.write_backs if back.in_backward]
     apart = [each for each in dict.fromkeys(targets) if read.get(each) is not forward.values[each] and each not in graph.state]
     numbers = [value for value in read if is_number(value)]

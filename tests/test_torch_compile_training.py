@@ -1,0 +1,183 @@
+"""Training through ``torch.compile(backend="fxc")``: written buffers, results that share memory, calls in all modes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._dynamo.utils import counters
+from torch.nn import functional
+from torch.testing import assert_close
+
+from tests.test_joint_graph import leaf, train_both, weigh
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Generator[None, None, None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+
+
+class Network(nn.Module):
+    """Batch norm, dropout and a counter, which Dynamo returns because it is assigned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.norm = nn.Linear(8, 16), nn.Linear(16, 8), nn.BatchNorm1d(16)
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.count: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.count += 1
+        return self.second(functional.dropout(functional.gelu(self.norm(self.first(x))), 0.3))
+
+
+def steps_of_both(model: nn.Module, step: Callable[[Any], Any]) -> None:
+    """Compare what ``step`` returns, gradients and buffers for ``model`` in eager mode and compiled."""
+    twin = copy.deepcopy(model)
+    results = list[Any]()
+    for call in (torch.compile(model, backend="fxc"), twin):
+        torch.manual_seed(1)
+        results.append(step(call))
+    assert_close(*results, rtol=1e-4, atol=1e-5)
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-5)
+    assert_close(list(model.buffers()), list(twin.buffers()), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_counter_that_is_assigned(dynamic: bool) -> None:
+    train_both(Network(), (leaf(4, 8),), (leaf(7, 8),), dynamic=dynamic, rtol=1e-4, atol=1e-5)
+
+
+def test_a_marked_size_is_compiled_once() -> None:
+    model = Network()
+    compiled = torch.compile(model, backend="fxc")
+    counters.clear()
+    for size in (4, 7, 2, 12):
+        x = torch.randn(size, 8)
+        torch._dynamo.mark_dynamic(x, 0)
+        weigh(compiled(x)).backward()
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+def test_two_calls_before_the_backward() -> None:
+    """The second call overwrites the statistics, of which the backward of the first has copies."""
+    x = torch.randn(4, 8)
+
+    def step(call: Any) -> Tensor:
+        first = call(x)
+        second = call(first * 2)
+        (weigh(first) + weigh(second)).backward()
+        return second
+
+    steps_of_both(Network(), step)
+
+
+class Averaged(nn.Module):
+    """Copies an argument, which the backward reads, to a buffer, and reads the new value of another buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(4))
+        self.register_buffer("last", torch.zeros(4))
+        self.register_buffer("mean", torch.zeros(4))
+        self.last: Tensor
+        self.mean: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.last.copy_(x)
+        self.mean = self.mean * 0.9 + x * 0.1
+        return self.scale * x.sin() * self.mean.exp()
+
+
+def test_new_values_of_buffers_that_the_backward_reads() -> None:
+    given = torch.randn(3, 4)
+
+    def step(call: Any) -> Tensor:
+        total = torch.stack([weigh(call(x)) for x in given]).sum()
+        total.backward()
+        return total
+
+    steps_of_both(Averaged(), step)
+
+
+def test_results_are_the_buffers() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("a", torch.zeros(()))
+            self.register_buffer("b", torch.zeros(()))
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            with torch.no_grad():
+                self.a = self.a.add_(1)
+                self.b = self.b.copy_(self.a)
+            return x.sin() * x, self.a, self.b
+
+    model = Model()
+    compiled = torch.compile(model, backend="fxc")
+    for call in range(1, 4):
+        x = leaf(4)
+        y, a, b = compiled(x)
+        assert a is model.a and b is model.b and a is not b and a == b == call
+        [gradient] = torch.autograd.grad(y.sum(), x)
+        assert_close(gradient, x.sin() + x * x.cos())
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_all_modes_of_one_compiled_function(mode: Any) -> None:
+    def model(x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.sin() + 1, x.view(-1)
+
+    compiled, x = torch.compile(model, backend="fxc"), leaf(3, 4)
+    compiled(x)
+    with mode():
+        for result, expected in zip(compiled(x), model(x), strict=True):
+            assert result.requires_grad == expected.requires_grad and result.is_inference() == expected.is_inference()
+            assert_close(result, expected)
+
+
+class Reversed(torch.autograd.Function):
+    """A view with the negative gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return -gradients[0]
+
+
+class Both(torch.autograd.Function):
+    """Two views."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.view(-1), x.t()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return gradients[0].view(3, 4) * 2 + gradients[1].t() * 3
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: Reversed.apply(x),
+        lambda x: Reversed.apply(x).view(4, 3),
+        lambda x: (Reversed.apply(x), x.view(-1)),
+        lambda x: Reversed.apply(x.t())[0],
+        lambda x: Reversed.apply((x * 2).t()),
+        lambda x: Both.apply(x * 1),
+    ],
+)
+def test_views_that_custom_functions_return(model: Callable[[Tensor], Any]) -> None:
+    train_both(model, (leaf(3, 4),))
