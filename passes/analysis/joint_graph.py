@@ -21,6 +21,7 @@ from fxc.dialects.fx import GetAttrOp, OutputOp
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import is_constant
+from fxc.passes.analysis.joint_marks import check_marks
 from fxc.passes.analysis.write_backs import MUTATES
 
 Leaf = SSAValue | Attribute
@@ -120,12 +121,12 @@ def joint_graph(module: ModuleOp) -> JointGraph:
     """The joint graph in the entry of ``module``. OpPassFailedException where there is none, or where its marks are wrong."""
     function = find_entry(module)
     if function is None or function.is_declaration or len(function.body.blocks) != 1:
-        raise OpPassFailedException("the module has no entry function of one block", module)
-    count = function.attributes.get(FORWARD_RESULTS)
-    if not isinstance(count, IntegerAttr):
+        hint = "import a model with fxc import --joint"
+        raise OpPassFailedException(f"the module has no entry function of one block; {hint}", module)
+    if FORWARD_RESULTS not in function.attributes:
         hint = f"set {FORWARD_RESULTS} to the number of results of the forward, or import the model with fxc import --joint"
         raise OpPassFailedException(f"@{function.sym_name.data} is not a joint graph: {hint}", function)
-    attributes = argument_attributes(function)
+    split, attributes = check_marks(function), argument_attributes(function)
     tangents = frozenset(arg for arg, each in zip(function.args, attributes, strict=True) if TANGENT in each.data)
     backward = _tangents_closure(function, tangents)
     results, write_backs = list[Leaf](), list[WriteBack]()
@@ -136,7 +137,6 @@ def joint_graph(module: ModuleOp) -> JointGraph:
             write_backs.append(WriteBack(leaf, function.args[mark.value.data], in_backward))
         else:
             results.append(leaf)
-    split = count.value.data
     if not 0 <= split <= len(results):
         message = f"{FORWARD_RESULTS} is {split}, but @{function.sym_name.data} returns {len(results)} values"
         raise OpPassFailedException(message, function)
@@ -201,15 +201,11 @@ def can_be_saved(value: SSAValue) -> bool:
 
 
 def saved_results(op: Operation) -> list[SSAValue]:
-    """The results of ``op`` that are marked as saved. OpPassFailedException for a result that it does not have."""
+    """The results of ``op`` that are marked as saved."""
     mark = op.attributes.get(SAVED)
-    if mark is None or (len(op.results) == 1 and isinstance(op.results[0].type, TupleType)):
+    if not isinstance(mark, DenseArrayBase) or (len(op.results) == 1 and isinstance(op.results[0].type, TupleType)):
         return []
-    indices = [int(i) for i in mark.get_values()] if isinstance(mark, DenseArrayBase) else [-1]
-    if not all(0 <= i < len(op.results) for i in indices):
-        message = f"{SAVED} is {mark}, but an array<i64> of indices of the {len(op.results)} results is expected"
-        raise OpPassFailedException(message, op)
-    return [op.results[i] for i in indices]
+    return [op.results[int(i)] for i in mark.get_values()]
 
 
 def mark_saved(value: SSAValue) -> None:
@@ -250,13 +246,16 @@ def _required_forward(function: FuncOp, roots: list[SSAValue], backward: set[Ope
 
 def _check(function: FuncOp, roots: list[SSAValue], tangents: frozenset[SSAValue], backward: set[Operation]) -> None:
     """OpPassFailedException where the forward would have to run an operation of the backward."""
-    for value in roots:
-        if value in tangents or value.owner in backward:
-            message = f"the forward returns %{value.name_hint}, which depends on a gradient; {FORWARD_RESULTS} is too large"
-            raise OpPassFailedException(message, function)
     for op in backward:
         if SAVED in op.attributes or op.attributes.get(PART) == StringAttr("forward"):
-            raise OpPassFailedException("it depends on a gradient, so the forward can neither run it nor save its results", op)
+            why = f"is marked {PART}" if PART in op.attributes and SAVED in op.attributes else "depends on a gradient"
+            raise OpPassFailedException(f"it {why}, so the forward can neither run it nor save its results", op)
+    marked = any(op.attributes.get(PART) == StringAttr("backward") for op in backward)
+    for value in roots:
+        if value in tangents or value.owner in backward:
+            why = f"depends on a gradient{f', or on an operation marked {PART}' if marked else ''}"
+            message = f"the forward returns %{value.name_hint}, which {why}; {FORWARD_RESULTS} is too large"
+            raise OpPassFailedException(message, function)
 
 
 def _is_free(op: Operation) -> bool:

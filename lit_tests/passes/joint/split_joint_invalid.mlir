@@ -55,3 +55,90 @@ func.func @too_few_values(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent
 attributes {autodiff.forward_results = 3 : i64} {
   fx.output([%x, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
 }
+
+
+// -----
+
+// expected-error @below {{the argument %x cannot be marked: remove autodiff.saved, as a primal that the backward reads is always saved}}
+func.func @argument(%x: tensor<4xf32> {autodiff.saved = array<i64: 0>}, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  fx.output([%x, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+// expected-error @below {{autodiff.tangent has no value, but here it is false}}
+func.func @tangent(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent = false})
+attributes {autodiff.forward_results = 1 : i64} {
+  fx.output([%x, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+// expected-error @below {{autodiff.forward_results is "1", but an integer is expected}}
+func.func @no_number(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = "1"} {
+  fx.output([%x, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+func.func @no_indices(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  // expected-error @below {{autodiff.saved is array<f32: 5.000000e-01>, but an array<i64> of indices of the 1 results is expected}}
+  %y = torch.aten.exp.default(%x) {autodiff.saved = array<f32: 0.5>} : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%y, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+func.func @value_of_a_mark(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  // expected-error @below {{autodiff.recomputed has no value, but here it is false; remove the value, or the mark}}
+  %y = torch.aten.exp.default(%x) {autodiff.recomputed = false} : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%y, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+func.func @misspelled(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  // expected-error @below {{autodiff.save is no mark of an operation; autodiff.saved, autodiff.recomputed, autodiff.part are}}
+  %y = torch.aten.exp.default(%x) {autodiff.save = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%y, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+func.func @no_part(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  // expected-error @below {{autodiff.part is "middle", but "forward" or "backward" is expected}}
+  %y = torch.aten.exp.default(%x) {autodiff.part = "middle"} : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%y, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+func.func @saved_and_backward(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  // expected-error @below {{it is marked autodiff.part, so the forward can neither run it nor save its results}}
+  %y = torch.aten.exp.default(%x) {autodiff.saved = array<i64: 0>, autodiff.part = "backward"} : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%x, %y]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+func.func @region(%p: tensor<i1>, %x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  %r = torch.higher_order.cond(%p, @then, @else, (%x,)) ({
+  ^bb0(%y: tensor<4xf32>):
+    // expected-error @below {{autodiff.recomputed is in a region; mark the operation around it}}
+    %a = torch.aten.exp.default(%y) {autodiff.recomputed} : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output((%a,)) : (tensor<4xf32>) -> ()
+  }, {
+  ^bb0(%y: tensor<4xf32>):
+    %c = torch.aten.sin.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output((%c,)) : (tensor<4xf32>) -> ()
+  }) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%r, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
