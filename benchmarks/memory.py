@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -63,12 +64,14 @@ def llama() -> tuple[Any, Any]:
     return model, made.get_inputs(batch=4, tokens=128, past=0, context=128, **more)
 
 
-FACTORIES: Mapping[str, Callable[[], Any]] = MappingProxyType({
-    "GPT-2": gpt2,
-    "ConvNeXt": convnext,
-    "ResNet-50": resnet,
-    "Llama-like": llama,
-})
+FACTORIES: Mapping[str, Callable[[], Any]] = MappingProxyType(
+    {
+        "GPT-2": gpt2,
+        "ConvNeXt": convnext,
+        "ResNet-50": resnet,
+        "Llama-like": llama,
+    }
+)
 
 
 def measured(name: str, rounds: int) -> list[Measurement]:
@@ -94,7 +97,7 @@ def measured(name: str, rounds: int) -> list[Measurement]:
 
 def is_monotone(peaks: Sequence[Peak]) -> bool:
     """Whether a smaller budget never has a higher measured peak."""
-    return all(later.measured <= earlier.measured for earlier, later in zip(peaks, peaks[1:], strict=False))
+    return all(later.measured <= earlier.measured for earlier, later in pairwise(peaks))
 
 
 def _times(name: str, model: Any, args: Sequence[Any], rounds: int) -> list[Measurement]:
@@ -127,7 +130,9 @@ def _mib(bytes: int) -> float:
 @click.command()
 @click.option("--models", default=",".join(FACTORIES), show_default=True)
 @click.option("--rounds", default=0, show_default=True, help="Rounds in which all steps run in turns; 0: no times.")
-@click.option("--write", "machine", metavar="MACHINE", help="Write benchmarks/results/memory-MACHINE.csv, where other models stay.")
+@click.option(
+    "--write", "machine", metavar="MACHINE", help="Write benchmarks/results/memory-MACHINE.csv, where other models stay."
+)
 def main(models: str, rounds: int, machine: str | None) -> None:
     found = [each for name in models.split(",") for each in measured(name, rounds)]
     if machine:
