@@ -52,9 +52,6 @@ INDEX_LISTS = ("input_vjps", "captured_inputs", "captured_outputs", "output_vjps
 UNDEFINED, DEFINED = "autodiff.undefined", "autodiff.defined"
 """Unit attributes of a function argument that is a gradient: it is always undefined, or always defined."""
 
-SAVED = "autodiff.saved"
-"""The attribute of an operation with the indices of its results that the forward saves for the backward."""
-
 IMPLEMENTS = "autodiff.implements"
 """The attribute of a module whose entry implements the function of that name: ``f``, or ``df`` for the set of defined incoming
 gradients that is marked on the arguments of the entry."""
