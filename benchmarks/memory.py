@@ -131,7 +131,7 @@ def _mib(bytes: int) -> float:
 @click.option("--models", default=",".join(FACTORIES), show_default=True)
 @click.option("--rounds", default=0, show_default=True, help="Rounds in which all steps run in turns; 0: no times.")
 @click.option(
-    "--write", "machine", metavar="MACHINE", help="Write benchmarks/results/memory-MACHINE.csv, where other models stay."
+    "--write", "machine", metavar="MACHINE", help="Write benchmarks/results/memory-MACHINE.csv; other models in it stay."
 )
 def main(models: str, rounds: int, machine: str | None) -> None:
     found = [each for name in models.split(",") for each in measured(name, rounds)]

@@ -200,6 +200,23 @@ def gpu(figure: Figure) -> None:
         axes.set_title(f"{kind}s, bfloat16")
 
 
+def memory(figure: Figure) -> None:
+    """A panel for each model: the peak of a training step over the budget, beside lines of eager and Inductor."""
+    found = read(f"memory-{AMD}")
+    models = list(dict.fromkeys(each.labels["model"] for each in found))
+    for axes, model in zip(figure.subplots(1, len(models), squeeze=False)[0], models, strict=True):
+        peaks = [each for each in where(found, model=model) if each.value is not None]
+        for name in ("eager", "Inductor"):
+            [value] = [each.value for each in peaks if each.implementation == name and each.quantity == "peak, MiB"]
+            axes.axhline(value, color=MARKS[name][0], linewidth=1, label=name)
+        for quantity, line, label in (("peak, MiB", "o-", "fxc"), ("simulated peak, MiB", "x--", "fxc, simulated")):
+            line_of = [
+                (each.labels["budget"], each.value) for each in peaks if each.labels["budget"] and each.quantity == quantity
+            ]
+            axes.plot(*zip(*line_of, strict=True), line, color=MARKS["fxc"][0], label=label, alpha=1 if line == "o-" else 0.5)
+        axes.set(title=model, xlabel="memory_budget", ylabel="MiB", ylim=(0, None))
+
+
 @dataclass(frozen=True)
 class Plot:
     """A file of ``docs/images``, what draws it, its height in inches, and the files of results that it shows."""
@@ -213,6 +230,7 @@ class Plot:
 PLOTS: Mapping[str, Plot] = {
     "inference": Plot(inference, 5.5, (f"inference-{INTEL}", f"inference-{AMD}")),
     "training": Plot(training, 2.5, (f"training-{INTEL}", f"training-{AMD}")),
+    "memory": Plot(memory, 2.8, (f"memory-{AMD}",)),
     "kernels": Plot(kernels, 4.0, (f"kernels-{INTEL}", f"kernels-{AMD}")),
     "calls": Plot(calls, 1.8, (f"calls-{INTEL}", f"calls-{AMD}")),
     "compile": Plot(compiling, 4.5, (f"starts-{INTEL}", f"growth-{INTEL}"), legend=False),

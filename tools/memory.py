@@ -59,7 +59,7 @@ def measure(text: str, budgets: Sequence[str]) -> list[Peak]:
 
 
 def planned_peak(joint: Program, options: Options) -> int:
-    """The planned peak of a step: that of the forward, or of the backward beside what it does not release."""
+    """The peak of a step as planned for ``options``: of the forward, or of the backward beside what that does not release."""
     Passes(joint_pipeline(options), options).run(joint)
     step = Step.of(joint.module)
     assert step is not None
