@@ -181,3 +181,22 @@ class Both(torch.autograd.Function):
 )
 def test_views_that_custom_functions_return(model: Callable[[Tensor], Any]) -> None:
     train_both(model, (leaf(3, 4),))
+
+
+SIGNS: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "abs": lambda x, k: x * abs(k),
+    "max": lambda x, k: x + torch.sym_max(k, 0),
+    "floor division": lambda x, k: x * (k // 2),
+    "negative axis": lambda x, k: x.sum(k % 2 - 1),
+    "slice": lambda x, k: x[:, k - 1 : k + 3],
+    "length": lambda x, k: x[: torch.sym_min(abs(k), 2)],
+    "pad": lambda x, k: functional.pad(x, (k, k)),
+}
+
+
+@pytest.mark.parametrize("name", SIGNS)
+@pytest.mark.parametrize("numbers", [(3, -1, 0), (-1, 3)])
+def test_numbers_of_any_sign(name: str, numbers: tuple[int, ...]) -> None:
+    """A number among the arguments has a symbol as a size has, but it may be negative."""
+    model = SIGNS[name]
+    train_both(model, *((leaf(4, 5), number) for number in numbers), dynamic=True)

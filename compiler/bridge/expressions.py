@@ -17,7 +17,14 @@ _sympy: Any = sympy
 
 
 def sympy_symbol(name: str) -> sympy.Symbol:
-    return sympy.Symbol(name, integer=True, positive=not name.startswith("u") or None)
+    """The symbol with this name: a size ``s0`` is positive, a number ``n0`` and a data-dependent ``u0`` may have any sign."""
+    return sympy.Symbol(name, integer=True, positive=not name.startswith(("n", "u")) or None)
+
+
+def symbol_name(symbol: Any) -> str:
+    """The name in a module of ``symbol``, of a shape environment: PyTorch names sizes and numbers that may be negative alike."""
+    name = str(symbol)
+    return f"n{name[1:]}" if name.startswith("s") and symbol.is_integer and symbol.is_positive is None else name
 
 
 def _floor_div(a: Any, b: Any) -> Any:
@@ -99,6 +106,8 @@ def _expression_of(node: ast.AST) -> sympy.Expr:
             return _BINARY[type(op)](_expression_of(left), _expression_of(right))
         case ast.Call(func=ast.Name(id="FloorDiv"), args=[a, b], keywords=[]):
             return _floor_div(_expression_of(a), _expression_of(b))
+        case ast.Call(func=ast.Name(id="Abs"), args=[value], keywords=[]):
+            return _sympy.Abs(_expression_of(value))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
             return getattr(torch_sympy, name)(*map(_expression_of, args))
         case _:

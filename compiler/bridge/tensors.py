@@ -99,18 +99,21 @@ def _expression(value: Any, names: Names) -> str:
 
 
 def _written(expression: Any, names: Names) -> str:
-    from fxc.bridge.expressions import canonical
+    from fxc.bridge.expressions import canonical, symbol_name, sympy_symbol
 
-    return canonical(str(expression.xreplace(names)))
+    others = {symbol: sympy_symbol(symbol_name(symbol)) for symbol in expression.free_symbols if symbol not in names}
+    return canonical(str(expression.xreplace({**names, **others})))
 
 
 def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
     """Return name -> ``{hint, min, max}`` for every symbol in sizes of fake tensors and in symbolic numbers."""
+    from fxc.bridge.expressions import symbol_name
+
     found: dict[str, Attribute] = {}
     for part in symbolic_parts(values):
         for symbol in expression_of(part).free_symbols:
-            if str(symbol) not in found:
-                found[str(symbol)] = _symbol_facts(part.node.shape_env, symbol)
+            if (name := symbol_name(symbol)) not in found:
+                found[name] = _symbol_facts(part.node.shape_env, symbol)
     return dict(sorted(found.items()))
 
 
@@ -318,7 +321,7 @@ class FakeWorld:
             expression = parse_expression(text)
         except FxcError:
             return None
-        if not all(re.fullmatch(r"[su]\d+", str(symbol)) for symbol in expression.free_symbols):
+        if not all(re.fullmatch(r"[nsu]\d+", str(symbol)) for symbol in expression.free_symbols):
             return None
         return self._renamed(expression)
 
@@ -359,7 +362,8 @@ class FakeWorld:
 
     def _limits(self, name: str) -> tuple[int, int | None]:
         number = self._facts_of(name)
-        return number.get("min", 0 if name.startswith("u") else 2), number.get("max")
+        least = {"u": 0, "n": -sys.maxsize - 1}.get(name[0], 2)
+        return number.get("min", least), number.get("max")
 
     def _symbol(self, name: str) -> torch.SymInt:
         if name not in self._symbols:
@@ -375,8 +379,9 @@ class FakeWorld:
                 from torch._dynamo.source import ConstantSource
                 from torch.fx.experimental.symbolic_shapes import DimDynamic
 
+                positive = None if name.startswith("n") else True
                 symbol = self.shape_env.create_symbol(
-                    hint, ConstantSource(name), DimDynamic.DYNAMIC, None, do_not_specialize_zero_one=hint < 2
+                    hint, ConstantSource(name), DimDynamic.DYNAMIC, None, positive, do_not_specialize_zero_one=hint < 2
                 )
                 value = self.shape_env.create_symintnode(symbol, hint=hint)
                 if isinstance(value, torch.SymInt):

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.bridge.expressions import parse_expression, sympy_symbol
+from fxc.bridge.expressions import parse_expression, symbol_name, sympy_symbol
 from fxc.bridge.tensors import type_of
 from fxc.bridge.values import torch_dtype, value_of
 from fxc.dialects.attributes import types
@@ -112,7 +112,7 @@ class _Modules:
         if env is None or not size:
             raise CaptureError("the backward takes a tensor of unknown size from the forward")
         expression: Any = parse_expression(size)
-        names = {str(symbol): symbol for symbol in env.var_to_range}
+        names = {symbol_name(symbol): symbol for symbol in env.var_to_range}
         known = {sympy_symbol(name): symbol for name, symbol in names.items()}
         return env.create_symintnode(expression.xreplace(known), hint=None)
 

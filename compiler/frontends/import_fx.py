@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, Modul
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region
 
+from fxc.bridge.expressions import symbol_name
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.tensors import symbols_of
@@ -106,11 +107,11 @@ class _ModuleImporter(GraphImporter):
         module = ModuleOp(ops)
         symbols = symbols_of(self.symbolic)
         for symbol, bounds in (ranges or {}).items():
-            facts = symbols.get(str(symbol))
+            facts = symbols.get(name := symbol_name(symbol))
             if isinstance(facts, DictionaryAttr):
                 limits = {"min": bounds.lower, "max": bounds.upper}
                 known = {key: int_attr(int(b)) for key, b in limits.items() if b.is_Integer and abs(int(b)) < 2**31}
-                symbols[str(symbol)] = DictionaryAttr({**facts.data, **known})
+                symbols[name] = DictionaryAttr({**facts.data, **known})
         if ranges is not None and (conditions := conditions_on(self.symbolic, ranges)):
             module.attributes[CONDITIONS] = ArrayAttr(list(map(str_attr, conditions)))
         if symbols:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -121,8 +122,9 @@ def _bounds(program: Program) -> dict[str, tuple[int, int | None]]:
     for name, facts in symbols.data.items() if isinstance(symbols, DictionaryAttr) else ():
         if isinstance(facts, DictionaryAttr):
             low, high = facts.data.get("min"), facts.data.get("max")
+            least = -sys.maxsize - 1 if name.startswith("n") else 0
             bounds[name] = (
-                low.value.data if isinstance(low, IntegerAttr) else 0,
+                low.value.data if isinstance(low, IntegerAttr) else least,
                 high.value.data if isinstance(high, IntegerAttr) else None,
             )
     return bounds

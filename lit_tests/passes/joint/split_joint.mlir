@@ -102,6 +102,21 @@ attributes {autodiff.forward_results = 1 : i64} {
 
 // -----
 
+/// The backward checks the conditions on sizes, so it takes the numbers in them.
+// CHECK:         builtin.module @backward attributes {torch.symbols = {{.*}}, torch.conditions = ["s0 + n0 >= 0"]} {
+// CHECK-NEXT:      func.func @main(%k: !torch.int<"n0">, %s: !torch.int<"s0">, %d: tensor<?xf32,
+builtin.module attributes {torch.symbols = {n0 = {hint = 3 : i64}, s0 = {hint = 5 : i64, min = 2 : i64}}, torch.conditions = ["s0 + n0 >= 0"]} {
+  func.func @main(%s: !torch.int<"s0">, %u: !torch.int<"s1">, %k: !torch.int<"n0">, %x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %d: tensor<?xf32, #torch.meta<sizes = ["n0 + s0"]>> {autodiff.tangent})
+  attributes {autodiff.forward_results = 1 : i64} {
+    %y = torch.aten.constant_pad_nd.default(%x, [0, %k], 0.0) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>, !torch.int<"n0">) -> tensor<?xf32, #torch.meta<sizes = ["n0 + s0"]>>
+    %n = fx.call_function @operator.neg(%k) : (!torch.int<"n0">) -> !torch.int<"-n0">
+    %g = torch.aten.constant_pad_nd.default(%d, [0, %n]) : (tensor<?xf32, #torch.meta<sizes = ["n0 + s0"]>>, !torch.int<"-n0">) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+    fx.output([%y, %g]) : (tensor<?xf32, #torch.meta<sizes = ["n0 + s0"]>>, tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> ()
+  }
+}
+
+// -----
+
 /// An operation in neither part by what it reads is where it is marked.
 // CHECK-LABEL: builtin.module @forward {
 // CHECK:           torch.aten.exp.default(%x) :

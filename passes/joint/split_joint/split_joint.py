@@ -36,6 +36,7 @@ After:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -46,6 +47,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from fxc.dialects.attributes.types import IntType, conditions_of
 from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import is_random, is_view
@@ -157,7 +159,8 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     forward.values |= {argument: forward.argument(argument, facts[argument]) for argument in given}
     replayed = {op for op in demand.ops if op not in graph.backward and must_run(op)}
     shared = graph.written | {back.value for back in graph.write_backs if not back.in_backward}
-    read = {each: forward.copied(each) if each in shared else forward.values[each] for each in demand.arguments}
+    needed = dict.fromkeys([*demand.arguments, *_numbers_in_conditions(graph)])
+    read = {each: forward.copied(each) if each in shared else forward.values[each] for each in needed}
     for op in graph.block.ops:
         if op in replayed and isinstance(op, TorchOp):
             states[op] = save_state(ctx, op, forward.block, forward.values)
@@ -194,6 +197,15 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     written = [(backward.values[back.value], memory[back.argument]) for back in graph.write_backs if back.in_backward]
     gradients = [backward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.gradients]
     return made, backward.function(written, gradients, graph.function)
+
+
+def _numbers_in_conditions(graph: JointGraph) -> list[SSAValue]:
+    """The primals that conditions on sizes name: each part checks them in its calls."""
+    module = graph.function.parent_op()
+    assert isinstance(module, ModuleOp)
+    names = {name for condition in conditions_of(module) for name in re.findall(r"[A-Za-z_]\w*", condition)}
+    numbers = [value for value in graph.block.args if value not in graph.tangents and isinstance(value.type, IntType)]
+    return [value for value in numbers if isinstance(value.type, IntType) and value.type.expression.data in names]
 
 
 def _unmarked(attributes: DictionaryAttr) -> DictionaryAttr:
