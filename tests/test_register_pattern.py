@@ -95,7 +95,7 @@ def test_torch_compile_applies_it() -> None:
         return attention(q, k, v, 0.125)
 
     q, k = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 7, 8)
-    with fxc.register_pattern(attention, replace, (q, k, k, 0.25), same_strides=False):
+    with fxc.register_pattern(attention, replace, (q, k, k, 0.25), same_strides=False, special_values=False):
         calls.clear()
         torch._dynamo.reset()
         with torch.no_grad():
@@ -117,8 +117,8 @@ def test_the_attention_that_inductor_miscompiles() -> None:
         return sdpa(q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3), v.permute(0, 2, 1, 3), scale)
 
     q, k, v = (torch.randn(1, 8, 8, 8) for _ in range(3))
-    fxc.register_pattern(attention, sdpa, (q, q, q, 0.5), same_strides=False)
-    fxc.register_pattern(heads_last, sdpa_heads_last, (q, q, q, 0.5), same_strides=False)
+    fxc.register_pattern(attention, sdpa, (q, q, q, 0.5), same_strides=False, special_values=False)
+    fxc.register_pattern(heads_last, sdpa_heads_last, (q, q, q, 0.5), same_strides=False, special_values=False)
     assert "scaled_dot_product_attention" not in applied(permuted, q, k, v)
     torch._dynamo.reset()
     with torch.no_grad():
@@ -460,12 +460,33 @@ def test_a_joint_pattern_is_tried_with_its_gradients() -> None:
         (lambda x: x.reshape(-1), lambda x: x.as_strided((x.numel(),), (1,)), "with strides"),
         (lambda x: torch.relu(x), lambda x: x @ x, "the replacement cannot be called with the example"),
         (lambda x: x @ x, lambda x: x @ x, "the pattern cannot be called with the example"),
+        (lambda x: x * 0.0, torch.zeros_like, r"differs by inf, for float32\[3, 4\] with a NaN"),
+        (lambda x: torch.relu(x), lambda x: torch.where(x > 0, x, 0.0), "with a NaN"),
+        (lambda x: x.abs() / x.abs().clamp(min=1e-9), lambda x: x / x, "with a zero"),
     ],
 )
 def test_a_difference_is_an_error(search: Any, replace: Any, message: str) -> None:
     with pytest.raises(CaptureError, match=message):
         fxc.register_pattern(search, replace, (X,))
     assert not registry.registered()
+
+
+def test_differences_that_are_accepted() -> None:
+    """The error names the option."""
+    with pytest.raises(CaptureError, match="special_values=False"):
+        fxc.register_pattern(lambda x: x * 0.0, torch.zeros_like, (X,), name="zero")
+    fxc.register_pattern(lambda x: x * 0.0, torch.zeros_like, (X,), name="zero", special_values=False)
+    with pytest.raises(CaptureError, match="same_strides=False"):
+        fxc.register_pattern(torch.sin, lambda x: torch.sin(x.t().contiguous()).t(), (X,))
+    fxc.register_pattern(torch.sin, lambda x: torch.sin(x.t().contiguous()).t(), (X,), same_strides=False)
+
+
+def test_a_write_to_a_parameter_that_is_nan() -> None:
+    def search(x: Tensor) -> Tensor:
+        x.mul_(2)
+        return x + 1
+
+    fxc.register_pattern(search, lambda x: x * 2 + 1, (X,), name="write")
 
 
 def test_broadcasts_are_tried() -> None:

@@ -66,6 +66,7 @@ def register_pattern(
     check: Callable[[Candidate], object] | None = None,
     try_out: bool = True,
     same_strides: bool = True,
+    special_values: bool = True,
     same_gradients: bool | None = None,
 ) -> RegisteredPattern:
     """Replace what ``search`` computes by ``replace`` in all later compilations, wherever it is found exactly.
@@ -79,7 +80,8 @@ def register_pattern(
     ``training``: match the forward together with the whole backward, in joint graphs; gradients are those of the examples that
     require them. ``exclusive``: parameters that must be distinct values. ``check(match)``: whether to replace a match;
     ``match.arguments`` has a fake tensor or number for each parameter. ``try_out``: first call both with random inputs of
-    other sizes, strides and dtypes, and compare. ``same_strides``: results must also have equal strides there.
+    other sizes, strides and dtypes, and compare. ``same_strides``: results must also have equal strides there; if not, results
+    of a match are copied where their strides matter. ``special_values``: they must be equal also where an element is NaN or 0.
     ``same_gradients``: whether autograd gets the same gradients of both; only then the pattern applies before autograd in
     training. By default as found by ``try_out``, and False without.
 
@@ -109,7 +111,8 @@ def register_pattern(
         is_functional=True,
     )
     if try_out:
-        found = [compare(search, replace, inputs, needs, same_strides=same_strides) for inputs in examples]
+        equal = {"same_strides": same_strides, "special_values": special_values}
+        found = [compare(search, replace, inputs, needs, **equal) for inputs in examples]
         same_gradients = all(found) if same_gradients is None else same_gradients
     equation.keeps_gradients = bool(same_gradients)
     key = _texts(equation), check

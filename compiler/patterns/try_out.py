@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
@@ -19,8 +21,22 @@ _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 Function = Callable[..., Any]
 
 
-def try_out(search: Function, replace: Function, inputs: Sequence[Any], needs: Sequence[bool], *, same_strides: bool) -> bool:
+_SPECIAL = (math.nan, 0.0)
+"""Elements for which equations of real numbers fail, as ``x * 0 = 0``. Not infinities: folded weights differ there."""
+
+
+def try_out(
+    search: Function,
+    replace: Function,
+    inputs: Sequence[Any],
+    needs: Sequence[bool],
+    *,
+    same_strides: bool,
+    special_values: bool,
+) -> bool:
     """Call both functions on inputs with other sizes, strides and dtypes, in the ranks of ``inputs``.
+
+    With ``special_values``, also on inputs in which one element is NaN or zero.
 
     CaptureError with the inputs for which they differ: beyond the error of ``search`` itself and the tolerance of
     ``torch.testing``, or in dtype, sizes, device or, with ``same_strides``, strides. Inputs that one of them rejects do not
@@ -30,10 +46,11 @@ def try_out(search: Function, replace: Function, inputs: Sequence[Any], needs: S
     floats = [isinstance(value, torch.Tensor) and value.is_floating_point() for value in inputs]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for number, values in enumerate(_variants(inputs, choose)):
+        specials = _with_special_values(inputs, choose) if special_values else ()
+        for number, values in enumerate(itertools.chain(_variants(inputs, choose), specials)):
             problem = _problem(search, replace, values, needs, same_strides=same_strides, must_run=number == 0)
             if problem is not None:
-                raise CaptureError(problem, hint="correct it, or pass try_out=False if the difference is intended")
+                raise CaptureError(problem, hint=f"correct it, or pass {_option(problem)} if the difference is intended")
             same = same and _problem(search, replace, values, floats, same_strides=False, must_run=False) is None
     return same
 
@@ -66,6 +83,23 @@ def _variants(inputs: Sequence[Any], choose: random.Random) -> Iterator[list[Any
             shape = choose.choice(tensors)
             shape[choose.randrange(len(shape))] = 1
         yield [_variant(value, shape, dtype, choose) for value, shape in zip(inputs, shapes, strict=True)]
+
+
+def _with_special_values(inputs: Sequence[Any], choose: random.Random) -> Iterator[list[Any]]:
+    """Values with the types of ``inputs``, one element of which is special."""
+    for index, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
+            for special in _SPECIAL:
+                values = next(_variants(inputs, choose))
+                values[index].view(-1)[choose.randrange(value.numel())] = special
+                yield values
+
+
+def _option(problem: str) -> str:
+    """The option of ``register_pattern`` that accepts ``problem``."""
+    if " strides " in problem.split(", for ")[0]:
+        return "same_strides=False"
+    return "special_values=False" if " with a NaN" in problem or " with a zero" in problem else "try_out=False"
 
 
 def _variant(value: Any, shape: list[int], dtype: torch.dtype | None, choose: random.Random) -> Any:
@@ -141,7 +175,11 @@ def _difference(
             if i >= len(exact) or not _is_as_good(a, b, exact[i]):
                 return f"{what} differs by {_largest(a, b):.3g}"
     for value, a, b in zip(values, written, new_written, strict=True):
-        if isinstance(value, torch.Tensor) and not torch.equal(value, b.detach()) and not _close(a.detach(), b.detach()):
+        if (
+            isinstance(value, torch.Tensor)
+            and not _close(value, b.detach(), atol=0, rtol=0)
+            and not _close(a.detach(), b.detach())
+        ):
             return f"it writes other values, which differ by {_largest(a, b):.3g}"
     return None
 
@@ -151,9 +189,9 @@ def _strides(tensor: torch.Tensor) -> list[int]:
     return [step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1] if tensor.numel() else []
 
 
-def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
+def _close(a: torch.Tensor, b: torch.Tensor, **tolerances: float) -> bool:
     try:
-        torch.testing.assert_close(b, a, equal_nan=True)
+        torch.testing.assert_close(b, a, equal_nan=True, **tolerances)
     except AssertionError:
         return False
     return True
@@ -188,7 +226,10 @@ def _largest(a: torch.Tensor, b: torch.Tensor) -> float:
 def _described(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
-    return _type(value) + ("" if value.is_contiguous() else f" with strides {value.stride()}")
+    text = _type(value) + ("" if value.is_contiguous() else f" with strides {value.stride()}")
+    if value.is_floating_point() and value.isnan().any():
+        return f"{text} with a NaN"
+    return f"{text} with a zero" if value.is_floating_point() and (value == 0).any() else text
 
 
 def _type(tensor: torch.Tensor) -> str:

@@ -49,8 +49,8 @@ def addmm(a, b, c):
 
 q, k, mask = torch.ones(2, 3, 5, 16), torch.ones(2, 3, 7, 16), torch.ones(5, 7)
 fxc.register_pattern(silu, F.silu, (torch.ones(2, 3),))
-fxc.register_pattern(attention, sdpa, (q, k, k, 0.25), same_strides=False)
-fxc.register_pattern(masked_attention, masked_sdpa, (q, k, k, mask), same_strides=False)
+fxc.register_pattern(attention, sdpa, (q, k, k, 0.25), same_strides=False, special_values=False)
+fxc.register_pattern(masked_attention, masked_sdpa, (q, k, k, mask), same_strides=False, special_values=False)
 fxc.register_pattern(negations, lambda x: x, (torch.ones(2, 3),), same_strides=False)
 fxc.register_pattern(range_of, aminmax, (torch.ones(2, 3),))
 fxc.register_pattern(product, addmm, (torch.ones(2, 3), torch.ones(3, 4), torch.ones(2, 4)), exclusive=("a", "b"))
