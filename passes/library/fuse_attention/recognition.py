@@ -14,6 +14,7 @@ from fxc.dialects.base.effects import is_pure
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
 from fxc.dialects.torch_ops.effects import DROPOUTS
 from fxc.passes.analysis.matching import dtype, integer, is_floating, is_integral, number, producer
+from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.library.fuse_attention.closed import ClosedValues
 from fxc.passes.library.fuse_attention.products import Ordered, Product, product_of, sizes_of
 
@@ -258,8 +259,9 @@ def _mismatch(found: Attention) -> str | None:
     keys, width = found.key.sizes[-2:]
     if found.query.sizes[-1] != width or found.value.sizes[-1] != width or found.value.sizes[-2] != keys:
         return "keys and values have different widths, for which PyTorch computes the products apart"
-    if isinstance(keys, int) and keys < LEAST_KEYS:
-        return f"there are fewer than {LEAST_KEYS} keys"
+    root = found.output.op.get_toplevel_object()
+    if (keys if isinstance(keys, int) else facts_of(root, "min").get(keys, 0)) < LEAST_KEYS:
+        return f"there may be fewer than {LEAST_KEYS} keys"
     for mask in found.masks:
         if mask.fill is None and not (is_floating(mask.value.type) or is_integral(mask.value.type)):
             return "the mask is complex"
