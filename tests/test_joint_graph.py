@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,9 @@ from torch.utils.checkpoint import checkpoint
 
 import fxc
 import fxc.torch_compile
-from fxc.dialects.autodiff import RECOMPUTED, SAVED
+from fxc.dialects.attributes.types import sizes
+from fxc.dialects.autodiff import HELD, RECOMPUTED, SAVED
+from fxc.dialects.entry import argument_attributes
 from fxc.errors import CaptureError, FallbackWarning
 from fxc.export.joint_modules import _part
 from fxc.program.program import Program
@@ -39,8 +41,8 @@ def imported(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """The joint programs that torch.compile imports in the test, as they are before the passes."""
     found, plain = list[Program](), fxc.torch_compile.import_joint
 
-    def record(joint: torch.fx.GraphModule, forward_results: int) -> Program:
-        program = plain(joint, forward_results)
+    def record(joint: torch.fx.GraphModule, forward_results: int, held: Collection[int]) -> Program:
+        program = plain(joint, forward_results, held)
         found.append(program.copy())
         return program
 
@@ -344,3 +346,11 @@ def test_only_sizes_are_read(imported: list[Program]) -> None:
 def test_a_random_backward(imported: list[Program]) -> None:
     train_both(lambda x: torch.dropout(torch.nn.functional.rrelu(x, training=True), 0.3, True).exp(), (leaf(64),))
     assert imported
+
+
+def test_parameters_are_held_by_the_caller(imported: list[Program]) -> None:
+    model = torch.nn.Linear(4, 4)
+    torch.compile(model, backend="fxc")(torch.rand(2, 4)).sum().backward()
+    [program] = imported
+    held = [arg for arg, mark in zip(program.main.args, argument_attributes(program.main), strict=True) if HELD in mark.data]
+    assert [sizes(arg.type) for arg in held] == [(4, 4), (4,)]
