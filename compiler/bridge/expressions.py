@@ -22,7 +22,7 @@ def sympy_symbol(name: str) -> sympy.Symbol:
 
 
 def symbol_name(symbol: Any) -> str:
-    """The name in a module of ``symbol``, of a shape environment: PyTorch names sizes and numbers that may be negative alike."""
+    """The name in a module of ``symbol``, of PyTorch, where sizes and numbers that may be negative have similar names."""
     name = str(symbol)
     return f"n{name[1:]}" if name.startswith("s") and symbol.is_integer and symbol.is_positive is None else name
 

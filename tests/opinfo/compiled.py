@@ -54,9 +54,8 @@ def check(sample: Sample, dynamic: bool = False) -> SampleResult:
 def compiled(sample: Sample, backend: str, dynamic: bool, stage: list[str] | None = None) -> Results:
     """The results of the sample, compiled as one graph. ``stage`` holds the step that is being taken."""
     torch._dynamo.reset()
-    return differentiated(
-        torch.compile(sample.function, backend=backend, fullgraph=True, dynamic=dynamic), sample, False, stage
-    )
+    function = torch.compile(sample.function, backend=backend, fullgraph=True, dynamic=dynamic)
+    return differentiated(function, sample, False, stage)
 
 
 def _of_error(sample: Sample, dynamic: bool, stage: str, error: Exception) -> SampleResult:

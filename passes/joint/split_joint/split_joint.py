@@ -128,7 +128,7 @@ class _Body:
         self.block.add_op(copy)
 
     def copied(self, value: SSAValue) -> SSAValue:
-        """A copy of ``value`` of the joint graph, an argument that the next call overwrites or what it becomes."""
+        """A copy of ``value`` of the joint graph, which is an argument or becomes one that the next call overwrites."""
         self.block.add_ops(ops := copy_of(self.values[value]))
         return ops[-1].results[0]
 
