@@ -33,6 +33,7 @@ from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.joint_graph import import_joint
+from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
 from fxc.pipelines import AOT
 from fxc.program.program import Program
@@ -134,9 +135,8 @@ def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:
     try:
         torch.compile(model, backend=backend, fullgraph=True)(*args)
     except TorchDynamoException as error:
-        raise CaptureError(
-            str(error).strip().split("\n")[0], hint="a joint graph is captured from one graph without breaks"
-        ) from error
+        hint = "a joint graph is captured from one graph without breaks"
+        raise CaptureError(reason_of(error), place=place_of_error(error), hint=hint) from error
     if not found:
         raise CaptureError("no result of the model requires a gradient", hint="give it parameters that require one")
     return found[0]

@@ -144,6 +144,16 @@ def test_a_model_without_gradients_is_one_error() -> None:
         capture_joint(torch.sin, (torch.randn(3),))
 
 
+def test_a_graph_break_is_one_error_with_its_line() -> None:
+    def model(x: Tensor) -> Tensor:
+        raise ValueError("a reason")
+
+    for capture in (capture_joint, lambda model, args: fxc.capture(model, args, route="dynamo")):
+        with pytest.raises(CaptureError, match=r"ValueError\('a reason'\)") as caught:
+            capture(model, (leaf(3),))
+        assert caught.value.place is not None and "test_joint_graph.py" in caught.value.place
+
+
 # torch.compile
 
 

@@ -10,7 +10,6 @@ import io
 import logging
 import re
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from threading import RLock
@@ -40,9 +39,8 @@ from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refus
 from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.seeded_generators import SEED_BEFORE, seeds_refused
-from fxc.frontends.user_lines import user_line
+from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.program.program import Program, is_frozen
-from fxc.semantics.trace import first_line
 
 if TYPE_CHECKING:
     from fxc.frontends.non_strict_trace import Traced
@@ -89,10 +87,8 @@ def capture(
         if isinstance(error, TypeError) and (reason := misfit(model, args, kwargs)) is not None:
             hint = "args is a tuple of the positional inputs, kwargs a dictionary of those by name"
             raise CaptureError(f"the inputs are not those of {_name(model)}: {reason}", hint=hint) from None
-        message = f"{route} cannot capture {_name(model)}: {first_line(error)}"
-        raise CaptureError(
-            message, place=user_line(traceback.extract_tb(error.__traceback__)), hint=_hint(route, error)
-        ) from error
+        message = f"{route} cannot capture {_name(model)}: {type(error).__name__}: {reason_of(error)}"
+        raise CaptureError(message, place=place_of_error(error), hint=_hint(route, error)) from error
 
 
 def capture_somehow(

@@ -1,8 +1,9 @@
-"""Find the line of a model in a stack."""
+"""Find the line of a model in a stack, or in an error of PyTorch, and the reason of the error."""
 
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Sequence
 from traceback import FrameSummary
 
@@ -11,6 +12,7 @@ import torch
 _PACKAGE = os.path.dirname(torch.__file__)
 _MODULES = os.path.join(_PACKAGE, "nn", "modules")
 _FXC = os.path.dirname(os.path.dirname(__file__))
+_CONTEXT = "Developer debug context:"
 
 
 def user_line(stack: Sequence[FrameSummary]) -> str | None:
@@ -20,3 +22,16 @@ def user_line(stack: Sequence[FrameSummary]) -> str | None:
         if not machinery and not frame.filename.endswith(os.path.join("nn", "modules", "module.py")):
             return f"{frame.line}  ({os.path.basename(frame.filename)}:{frame.lineno})"
     return None
+
+
+def place_of_error(error: BaseException) -> str | None:
+    """The line of a model at which ``error`` was raised, or, of an error of Dynamo, the one that it cannot trace."""
+    stack: Sequence[FrameSummary] | None = getattr(error, "real_stack", None)
+    return user_line(stack or traceback.extract_tb(error.__traceback__))
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of ``error``; of an error of Dynamo with the operator or the exception that it is about."""
+    lines = str(error).strip().splitlines() or [""]
+    found = [line.partition(_CONTEXT)[2].strip() for line in lines if _CONTEXT in line]
+    return ": ".join([lines[0], *filter(None, found)])

@@ -175,11 +175,7 @@ def _difference(
             if i >= len(exact) or not _is_as_good(a, b, exact[i]):
                 return f"{what} differs by {_largest(a, b):.3g}"
     for value, a, b in zip(values, written, new_written, strict=True):
-        if (
-            isinstance(value, torch.Tensor)
-            and not _close(value, b.detach(), atol=0, rtol=0)
-            and not _close(a.detach(), b.detach())
-        ):
+        if isinstance(value, torch.Tensor) and not _close(value, b.detach(), 0) and not _close(a.detach(), b.detach()):
             return f"it writes other values, which differ by {_largest(a, b):.3g}"
     return None
 
@@ -189,9 +185,9 @@ def _strides(tensor: torch.Tensor) -> list[int]:
     return [step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1] if tensor.numel() else []
 
 
-def _close(a: torch.Tensor, b: torch.Tensor, **tolerances: float) -> bool:
+def _close(a: torch.Tensor, b: torch.Tensor, tolerance: float | None = None) -> bool:
     try:
-        torch.testing.assert_close(b, a, equal_nan=True, **tolerances)
+        torch.testing.assert_close(b, a, rtol=tolerance, atol=tolerance, equal_nan=True)
     except AssertionError:
         return False
     return True
