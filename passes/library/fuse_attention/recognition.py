@@ -260,7 +260,8 @@ def _mismatch(found: Attention) -> str | None:
     if found.query.sizes[-1] != width or found.value.sizes[-1] != width or found.value.sizes[-2] != keys:
         return "keys and values have different widths, for which PyTorch computes the products apart"
     root = found.output.op.get_toplevel_object()
-    if (keys if isinstance(keys, int) else facts_of(root, "min").get(keys, 0)) < LEAST_KEYS:
+    known = facts_of(root, "min") if isinstance(root, Operation) else {}
+    if (keys if isinstance(keys, int) else known.get(keys, 0)) < LEAST_KEYS:
         return f"there may be fewer than {LEAST_KEYS} keys"
     for mask in found.masks:
         if mask.fill is None and not (is_floating(mask.value.type) or is_integral(mask.value.type)):
