@@ -14,9 +14,11 @@ from torch._functorch.aot_autograd import aot_module
 from torch._functorch.partitioners import default_partition
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 
 import fxc
+from fxc.dialects.autodiff import TANGENT
 from fxc.dialects.entry import find_entry
 from fxc.frontends.import_fx import import_fx
 from fxc.measure.peak import peak_bytes
@@ -67,6 +69,9 @@ class EagerStep:
             entry = find_entry(module)
             assert entry is not None
             found.append(entry)
+        tangents = ["tangents" in (argument.name_hint or "") for argument in found[1].args]
+        marks = [DictionaryAttr({TANGENT: UnitAttr()} if each else {}) for each in tangents]
+        found[1].properties["arg_attrs"] = ArrayAttr(marks)
         return Step(found[0], found[1], len(returned_by(found[0].body.block)) - self.saved)
 
     def run(self, results: int) -> None:

@@ -52,6 +52,7 @@ def _bitwise() -> Iterator[tuple[str, tuple[Any, ...]]]:
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict(_bitwise()),
     "bitwise_not.default": (N,),
+    "slice_scatter.default": (X, X[:2], 0, 0, 2),
     "gcd.default": (N, N + 1),
     "lcm.default": (N, N + 1),
     "div.Tensor_mode": (X, X + 1, {"rounding_mode": "floor"}),

@@ -439,3 +439,38 @@ func.func @main(%q: tensor<1x2x16x8xf32>, %k: tensor<1x2x16x8xf32>, %v: tensor<1
   %matmul_1 = torch.aten.matmul.default(%softmax, %v) : (tensor<1x2x16x16xf32>, tensor<1x2x16x8xf32>) -> tensor<1x2x16x8xf32>
   fx.output((%matmul_1,)) : (tensor<1x2x16x8xf32>) -> ()
 }
+
+// -----
+
+/// What reads the probabilities returns two results.
+// CHECK-LABEL: func.func @main
+// CHECK:         torch.aten.topk.default
+// TRAIN-LABEL: func.func @main
+func.func @main(%x: tensor<16x16xf32>) -> tensor<16x2xf32> {
+  %softmax = torch.aten.softmax.int(%x, -1) : (tensor<16x16xf32>) -> tensor<16x16xf32>
+  %top, %places = torch.aten.topk.default(%softmax, 2) : (tensor<16x16xf32>) -> (tensor<16x2xf32>, tensor<16x2xi64>)
+  fx.output((%top,)) : (tensor<16x2xf32>) -> ()
+}
+
+// -----
+
+/// An unknown number of keys may be less than 16, for which the fused operator loses a NaN; one that is at least 16 may not.
+// CHECK-LABEL: func.func @few
+// CHECK-NOT:     scaled_dot_product_attention
+// CHECK-LABEL: func.func @many
+// CHECK:         scaled_dot_product_attention
+// TRAIN-LABEL: func.func @few
+builtin.module attributes {torch.symbols = {s0 = {hint = 32 : i64, min = 2 : i64}, s1 = {hint = 32 : i64, min = 16 : i64}}} {
+  func.func @few(%q: tensor<2x16x8xf32>, %k: tensor<2x8x?xf32, #torch.meta<sizes = [2, 8, "s0"]>>, %v: tensor<2x?x8xf32, #torch.meta<sizes = [2, "s0", 8]>>) {
+    %s = torch.aten.matmul.default(%q, %k) : (tensor<2x16x8xf32>, tensor<2x8x?xf32, #torch.meta<sizes = [2, 8, "s0"]>>) -> tensor<2x16x?xf32, #torch.meta<sizes = [2, 16, "s0"]>>
+    %p = torch.aten.softmax.int(%s, -1) : (tensor<2x16x?xf32, #torch.meta<sizes = [2, 16, "s0"]>>) -> tensor<2x16x?xf32, #torch.meta<sizes = [2, 16, "s0"]>>
+    %o = torch.aten.matmul.default(%p, %v) : (tensor<2x16x?xf32, #torch.meta<sizes = [2, 16, "s0"]>>, tensor<2x?x8xf32, #torch.meta<sizes = [2, "s0", 8]>>) -> tensor<2x16x8xf32>
+    fx.output(%o) : (tensor<2x16x8xf32>) -> ()
+  }
+  func.func @many(%q: tensor<2x16x8xf32>, %k: tensor<2x8x?xf32, #torch.meta<sizes = [2, 8, "s1"]>>, %v: tensor<2x?x8xf32, #torch.meta<sizes = [2, "s1", 8]>>) {
+    %s = torch.aten.matmul.default(%q, %k) : (tensor<2x16x8xf32>, tensor<2x8x?xf32, #torch.meta<sizes = [2, 8, "s1"]>>) -> tensor<2x16x?xf32, #torch.meta<sizes = [2, 16, "s1"]>>
+    %p = torch.aten.softmax.int(%s, -1) : (tensor<2x16x?xf32, #torch.meta<sizes = [2, 16, "s1"]>>) -> tensor<2x16x?xf32, #torch.meta<sizes = [2, 16, "s1"]>>
+    %o = torch.aten.matmul.default(%p, %v) : (tensor<2x16x?xf32, #torch.meta<sizes = [2, 16, "s1"]>>, tensor<2x?x8xf32, #torch.meta<sizes = [2, "s1", 8]>>) -> tensor<2x16x8xf32>
+    fx.output(%o) : (tensor<2x16x8xf32>) -> ()
+  }
+}

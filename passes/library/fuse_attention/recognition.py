@@ -147,9 +147,11 @@ def _reads_sizes(op: Operation, value: SSAValue) -> bool:
 
 def _passes_on(op: TorchOp, value: SSAValue) -> bool:
     """Whether ``op`` only converts ``value``, copies it, or groups its leading dimensions in another way."""
-    if not op.operands or op.operands[0] is not value or not is_floating(op.results[0].type):
+    if not op.operands or op.operands[0] is not value or len(op.results) != 1:
         return False
     [result] = op.results
+    if not is_floating(result.type):
+        return False
     before, after = sizes_of(value), sizes_of(result)
     if not (is_tensor(value.type) and is_tensor(result.type)) or device(value.type) != device(result.type):
         return False
