@@ -222,3 +222,15 @@ def test_products_are_padded_where_that_measures_faster(times: list[float] | Non
     module = parse_module(context, product("mm", "f16", "5"))
     load("pad-matmul")().apply(context, module)
     assert ("constant_pad_nd" in print_module(module)) == is_padded
+
+
+def test_a_bitcast_has_no_gradient() -> None:
+    """PyTorch's ``view`` to a dtype is not differentiable, also where it is that of the tensor."""
+    x = torch.randn(3, requires_grad=True)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.view(torch.float32) * x
+
+    compiled = fxc.compile(f, (x,), training=True)
+    [mine], [theirs] = (torch.autograd.grad(g(x).sum(), x) for g in (compiled, f))
+    assert torch.equal(mine, theirs)

@@ -328,35 +328,36 @@ func.func @whole_copy(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<1xf32>) {
 
 // -----
 
-/// A view back to the sizes of the argument, also where it is strided; a bitcast to its dtype and back.
+/// A view back to the sizes of the argument, also where it is strided.
 // CHECK-LABEL: func.func @back
 // CHECK-NEXT:    %e = torch.aten.relu.default(%x)
 func.func @back(%x: tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) {
   %a = torch.aten.view.default(%x, [2, 3, 2]) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x3x2xf32, #torch.meta<strides = [12, 4, 2]>>
   %b = torch.aten.view.default(%a, [2, -1]) : (tensor<2x3x2xf32, #torch.meta<strides = [12, 4, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
-  %c = torch.aten.view.dtype(%b, torch.int32) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xi32, #torch.meta<strides = [12, 2]>>
-  %d = torch.aten.view.dtype(%c, torch.float32) : (tensor<2x6xi32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
-  %d2 = torch.aten.view.dtype(%d, torch.float32) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
-  %e = torch.aten.relu.default(%d2) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
+  %e = torch.aten.relu.default(%b) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> tensor<2x6xf32, #torch.meta<strides = [12, 2]>>
   fx.output(%e) : (tensor<2x6xf32, #torch.meta<strides = [12, 2]>>) -> ()
 }
 
 // -----
 
-/// A reshape that copies and back is contiguous; another dtype; the view is returned and would be the argument.
+/// A reshape that copies and back is contiguous; a bitcast has no gradient, also one to the same dtype.
 // CHECK-LABEL: func.func @not_back
 // CHECK-NEXT:    %a = torch.aten.reshape.default(%x, [6])
 // CHECK-NEXT:    %b = torch.aten.reshape.default(%a, [2, 3])
 // CHECK-NEXT:    %c = torch.aten.view.dtype(%b, torch.int32)
 // CHECK-NEXT:    %d = torch.aten.view.dtype(%y, torch.int32)
 // CHECK-NEXT:    %e = torch.aten.view.dtype(%d, torch.float32)
+// CHECK-NEXT:    %f = torch.aten.view.dtype(%e, torch.float32)
+// CHECK-NEXT:    torch.aten.relu.default(%f)
 func.func @not_back(%x: tensor<2x3xf32, #torch.meta<strides = [1, 2]>>, %y: tensor<4xf32>) {
   %a = torch.aten.reshape.default(%x, [6]) : (tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) -> tensor<6xf32>
   %b = torch.aten.reshape.default(%a, [2, 3]) : (tensor<6xf32>) -> tensor<2x3xf32>
   %c = torch.aten.view.dtype(%b, torch.int32) : (tensor<2x3xf32>) -> tensor<2x3xi32>
   %d = torch.aten.view.dtype(%y, torch.int32) : (tensor<4xf32>) -> tensor<4xi32>
   %e = torch.aten.view.dtype(%d, torch.float32) : (tensor<4xi32>) -> tensor<4xf32>
-  fx.output((%c, %e)) : (tensor<2x3xi32>, tensor<4xf32>) -> ()
+  %f = torch.aten.view.dtype(%e, torch.float32) : (tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.relu.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%c, %g)) : (tensor<2x3xi32>, tensor<4xf32>) -> ()
 }
 
 // -----

@@ -121,7 +121,7 @@ class NoOpView(Pattern):
     ROOTS = (
         *_RESHAPES, *_SQUEEZES, "aten.expand.default", "aten.expand_as.default", "aten.flatten.using_ints",
         "aten.view_as.default", "aten.alias.default", "aten.contiguous.default", "aten.positive.default",
-        "aten.type_as.default", "aten.lift_fresh.default", "prims.view_of.default", "aten.view.dtype",
+        "aten.type_as.default", "aten.lift_fresh.default", "prims.view_of.default",
         "prims.view_of_dtype.default",
     )  # fmt: skip
 
@@ -212,17 +212,6 @@ class WholeSliceScatter(Pattern):
             rewriter.forward(op, source)
 
 
-class BitcastOfBitcast(Pattern):
-    """view(view(x, a), t) -> x, where t is the dtype of x"""
-
-    ROOTS = ("aten.view.dtype", "prims.view_of_dtype.default")
-
-    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        inner = producer(op.operands[0], self.ROOTS)
-        if inner is not None and same_type(op.results[0], inner.operands[0]):
-            rewriter.forward(op, inner.operands[0], same_memory=True)
-
-
 class NoOpRepeat(Pattern):
     """repeat(x, (1, ..., 1)) -> x; constant_pad_nd(x, (0, ..., 0)) -> x"""
 
@@ -265,5 +254,5 @@ def _dim(op: TorchOp) -> int | None:
 PATTERNS: tuple[Pattern, ...] = (
     IdentityPermute(), PermuteOfPermute(), ReshapeOfReshape(), ContiguousAsStrided(), ExpandOfExpand(), SqueezeOfUnsqueeze(),
     NoOpView(), NoOpConversion(), WholeSlice(), IdleDropout(), RealConjugate(), NoOpCopy(), WholeCopy(),
-    WholeSliceScatter(), BitcastOfBitcast(), NoOpRepeat(), CatOfOne(),
+    WholeSliceScatter(), NoOpRepeat(), CatOfOne(),
 )  # fmt: skip
