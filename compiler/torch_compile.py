@@ -35,7 +35,7 @@ from fxc.frontends.import_fx import import_fx
 from fxc.frontends.joint_graph import import_joint
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
-from fxc.pipelines import AOT
+from fxc.pipelines import AOT, parse_pipeline
 from fxc.program.program import Program
 from fxc.runtime.shared_memory import shared_pair
 from fxc.semantics.windows import replace_windows
@@ -96,7 +96,7 @@ def partition(
     """
     # the checks of numbers compare entry functions, and the result has none
     pipeline, options = joint_pipeline(options), replace(options, check_numerics=False)
-    assert Passes(pipeline, options).steps  # a wrong budget is an error, not a reason for another partition
+    parse_pipeline(pipeline)  # a wrong budget is an error, not a reason for another partition
     try:
         if not inputs or top_saved_tensors_hooks() is not None:
             raise CaptureError("AOTAutograd changes the parts of the joint graph", hint="PyTorch partitions it")
@@ -106,10 +106,15 @@ def partition(
     except CaptureError:
         pass
     except FxcError as error:
-        if not options.fallback:
-            raise
-        warnings.warn(f"the joint graph is partitioned by PyTorch: {error}", FallbackWarning, stacklevel=2)
+        _fall_back(options, "the joint graph is partitioned by PyTorch", error)
     return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+
+
+def _fall_back(options: Options, instead: str, error: FxcError) -> None:
+    """Warn that ``error`` is the reason for what is done ``instead``; raise it if ``options`` say so."""
+    if not options.fallback:
+        raise error
+    warnings.warn(f"{instead}: {error}", FallbackWarning, stacklevel=3)
 
 
 def joint_pipeline(options: Options) -> str:
@@ -161,7 +166,10 @@ def _compiled_by_aot_autograd(
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
-    fuse_attention(graph, run)
+    try:
+        fuse_attention(graph, run)
+    except FxcError as error:
+        _fall_back(options, "attention is not fused", error)
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
     with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 import fxc
 from fxc.dialects.entry import argument_attributes
+from fxc.errors import FallbackWarning
 from fxc.passes.analysis.requires_grad import ARGUMENT
 from tests import attention_forms as forms
 from tests.attention_forms import FORMS
@@ -210,3 +212,22 @@ def test_models_of_transformers(name: str, training: bool) -> None:
             actual = torch.compile(model, backend="fxc")(*inputs)
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
     assert any("flash_attention_for_cpu" in event.key for event in record.key_averages())
+
+
+def test_a_pass_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph then stays as it is, with a warning, or without ``fallback`` compilation fails."""
+
+    def broken(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr("fxc.passes.library.fuse_attention.fuse_attention.recognize", broken)
+    inputs = [torch.randn(1, 2, 16, 8, requires_grad=True) for _ in range(3)]
+    for fallback in (True, False):
+        torch._dynamo.reset()
+        compiled = torch.compile(forms.f1, backend="fxc", options={"fallback": fallback})
+        if fallback:
+            with pytest.warns(FallbackWarning, match="attention is not fused"):
+                torch.testing.assert_close(compiled(*inputs), forms.f1(*inputs))
+        else:
+            with pytest.raises(BackendCompilerFailed, match="pass fuse-attention crashed"):
+                compiled(*inputs)

@@ -48,6 +48,7 @@ def fuse_attention(graph: GraphModule, run: Run) -> None:
 
     Other nodes are unchanged; elsewhere the graph of AOTAutograd, whose reshapes need known sizes, is as good.
     ``run`` runs a pipeline over a program. Graphs without a softmax cost one walk. Graphs that cannot be lowered are unchanged.
+    Raises the error of a pass that fails later.
     """
     nodes = list(graph.graph.nodes)
     given = [_example(node) for node in nodes if node.op == "placeholder"]
@@ -59,10 +60,10 @@ def fuse_attention(graph: GraphModule, run: Run) -> None:
         program = import_fx(graph)
         _mark(program, nodes)
         _lower(program, nodes, run)
-        known = set(program.main.walk())
-        run(program, _FUSE if learns else f"{_FUSE}{{gradients=false}}")
     except FxcError:
         return
+    known = set(program.main.walk())
+    run(program, _FUSE if learns else f"{_FUSE}{{gradients=false}}")
     new = [op for op in program.main.walk() if op not in known]
     if new and _Edit(graph, nodes).run(new):
         graph.graph.lint()
