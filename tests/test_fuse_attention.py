@@ -231,3 +231,17 @@ def test_a_pass_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         else:
             with pytest.raises(BackendCompilerFailed, match="pass fuse-attention crashed"):
                 compiled(*inputs)
+
+
+def test_a_mask_that_is_read_twice_at_each_step() -> None:
+    """Whether it needs a gradient is found in one walk."""
+
+    def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        for _ in range(60):
+            mask = mask * 0.5 + mask * 0.5
+        return forms.f5(q, k, v, mask)
+
+    inputs = [torch.randn(1, 2, 16, 8) for _ in range(3)] + [torch.randn(1, 1, 16, 16)]
+    compiled, found = fused(masked, inputs, gradients=True)
+    assert found == 1
+    torch.testing.assert_close(compiled(*inputs), masked(*inputs))

@@ -14,6 +14,9 @@ from fxc.dialects.torch_ops.base import TorchOp
 PERMUTES = ("aten.permute.default", "aten.transpose.int", "aten.t.default")
 """Operators that permute dimensions."""
 
+RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
+"""Operators that give a tensor other sizes, which are an argument."""
+
 
 def producer(tree: Tree, operators: Sequence[str]) -> TorchOp | None:
     """The op that defines the value ``tree``, where its operator is one of ``operators``."""

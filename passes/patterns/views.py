@@ -14,6 +14,7 @@ from fxc.dialects.torch_ops.effects import DROPOUTS
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import (
     PERMUTES,
+    RESHAPES,
     integer,
     integers,
     is_complex,
@@ -25,7 +26,6 @@ from fxc.passes.analysis.matching import (
 )
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
-_RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
 _SQUEEZES = ("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
 
 
@@ -61,10 +61,10 @@ class PermuteOfPermute(Pattern):
 class ReshapeOfReshape(Pattern):
     """view(view(x, a), b) -> x, where that is its type, or view(x, b), where x is contiguous; also ``squeeze`` and others"""
 
-    ROOTS = _RESHAPES
+    ROOTS = RESHAPES
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        inner = producer(op.operands[0], (*_RESHAPES, *_SQUEEZES, "aten.unsqueeze.default", "aten.flatten.using_ints"))
+        inner = producer(op.operands[0], (*RESHAPES, *_SQUEEZES, "aten.unsqueeze.default", "aten.flatten.using_ints"))
         if inner is None:
             return
         if same_type(op.results[0], inner.operands[0]):
@@ -119,7 +119,7 @@ class NoOpView(Pattern):
     """view(x, sizes of x) -> x: a view or a conversion whose result has the type of its argument"""
 
     ROOTS = (
-        *_RESHAPES, *_SQUEEZES, "aten.expand.default", "aten.expand_as.default", "aten.flatten.using_ints",
+        *RESHAPES, *_SQUEEZES, "aten.expand.default", "aten.expand_as.default", "aten.flatten.using_ints",
         "aten.view_as.default", "aten.alias.default", "aten.contiguous.default", "aten.positive.default",
         "aten.type_as.default", "aten.lift_fresh.default", "prims.view_of.default",
         "prims.view_of_dtype.default",

@@ -5,7 +5,7 @@ Ensures  each value of the forward that the backward reads is saved, an argument
          saved ones are a minimum cut, or the fastest plan whose bytes or simulated peak are under ``budget``.
 Leaves   marks that are there; modules without a joint graph. Random operators and those with effects are not computed
          again, nor are products, convolutions and unknown calls without a budget. Views are never saved.
-Cost     a minimum cut, 0.4 s for 5,000 operations; with a budget one for each of up to 24 plans.
+Cost     a minimum cut; with a budget one, and a simulation of the memory, for each of up to 24 plans.
 
 Before:
     func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %d: tensor<4x4xf32> {autodiff.tangent})

@@ -54,7 +54,7 @@ from fxc.passes.rewriting.remarks import remark
 
 @dataclass(frozen=True)
 class FuseAttentionPass(ModulePass):
-    """The fused operator has no scores in memory: measured on a CPU, a training step takes 0.4 to 1.0 times the time."""
+    """The fused operator has no scores in memory (Dao et al., FlashAttention, 2022)."""
 
     name = "fuse-attention"
 
@@ -93,11 +93,17 @@ def _softmaxes(function: FuncOp) -> Iterator[TorchOp]:
     return (op for op in function.walk() if isinstance(op, TorchOp) and op.operator in SOFTMAXES)
 
 
-def _may_need_gradient(value: SSAValue, depth: int = 64) -> bool:
+def _may_need_gradient(value: SSAValue) -> bool:
     """Whether ``value`` depends on a value that requires a gradient, by differentiable values."""
-    op = defining_op(value)
-    if not is_differentiable(value.type):
-        return False
-    if op is None or REQUIRES_GRAD in op.attributes:
-        return requires_grad(value)
-    return not depth or any(_may_need_gradient(operand, depth - 1) for operand in op.operands)
+    waiting, seen = [value], set[SSAValue]()
+    while waiting:
+        each = waiting.pop()
+        if each in seen or not is_differentiable(each.type):
+            continue
+        seen.add(each)
+        op = defining_op(each)
+        if op is not None and REQUIRES_GRAD not in op.attributes:
+            waiting += op.operands
+        elif requires_grad(each):
+            return True
+    return False

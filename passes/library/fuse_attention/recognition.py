@@ -13,21 +13,19 @@ from fxc.dialects.attributes.values import KnownTree, int_attr, isa
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
 from fxc.dialects.torch_ops.effects import DROPOUTS
-from fxc.passes.analysis.matching import dtype, integer, is_floating, is_integral, number, producer
+from fxc.passes.analysis.matching import RESHAPES, dtype, integer, is_floating, is_integral, number, producer
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.library.fuse_attention.closed import ClosedValues
 from fxc.passes.library.fuse_attention.products import Ordered, Product, product_of, sizes_of
+from fxc.passes.operators.rules import Conversion
+from fxc.passes.operators.table import operator_of
 
 SOFTMAXES = ("aten.softmax.int", "aten._softmax.default", "aten._safe_softmax.default")
 SAFE = SOFTMAXES[2]
 """The softmax whose rows of -inf are rows of 0, as those of the fused operator are."""
 
-_CONVERSIONS = ("aten.to.dtype", "aten._to_copy.default", "aten.type_as.default", "prims.convert_element_type.default")
 _COPIES = ("aten.clone.default", "aten.contiguous.default", "aten.alias.default", "aten.expand.default")
-_RESHAPES = (
-    "aten.view.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.flatten.using_ints",
-    "aten.unflatten.int", "aten.squeeze.dim", "aten.unsqueeze.default",
-)  # fmt: skip
+_RESHAPES = (*RESHAPES, "aten.flatten.using_ints", "aten.unflatten.int", "aten.squeeze.dim", "aten.unsqueeze.default")
 _FILLS = (
     "aten.masked_fill.Scalar",
     "aten.masked_fill.Tensor",
@@ -157,7 +155,8 @@ def _passes_on(op: TorchOp, value: SSAValue) -> bool:
         return False
     if op.operator in _RESHAPES:
         return len(after) >= 2 and after[-2:] == before[-2:] and "" not in (*after, *before)
-    return before == after and (op.operator in (*_CONVERSIONS, *_COPIES) or drops_nothing(op))
+    is_conversion = isinstance(operator_of(op).formula, Conversion)
+    return before == after and (is_conversion or op.operator in _COPIES or drops_nothing(op))
 
 
 def _scores(value: SSAValue, depth: int) -> Iterator[tuple[Product, list[tuple[TorchOp, SSAValue]]]]:

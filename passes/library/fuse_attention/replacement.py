@@ -10,7 +10,7 @@ from xdsl.rewriter import Rewriter
 from fxc.dialects.attributes.types import Dim, is_tensor, strides
 from fxc.dialects.attributes.values import bool_attr, enum_attr, float_attr, int_attr
 from fxc.dialects.context import FxcContext
-from fxc.passes.analysis.matching import dtype, integer, number, producer
+from fxc.passes.analysis.matching import RESHAPES, dtype, integer, number, producer
 from fxc.passes.library.fuse_attention.masks import Biases, guard
 from fxc.passes.library.fuse_attention.products import Ordered, sizes_of, static
 from fxc.passes.library.fuse_attention.recognition import SAFE, Attention
@@ -19,7 +19,6 @@ from fxc.passes.rewriting.insertion import insert_call
 from fxc.passes.rewriting.patterns import PatternRewriter
 
 SDPA = "aten.scaled_dot_product_attention.default"
-_VIEWS = ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default", "aten.flatten.using_ints")
 
 
 class Replacement:
@@ -163,7 +162,7 @@ def _ungrouped(heads: Ordered) -> tuple[Ordered, int | None]:
         times, dim = number(repeat.argument("repeats")), integer(repeat.argument("dim"))
         if isinstance(times, int) and dim is not None and heads.order[1:2] == (dim % 4,) and heads.order[0] == 0:
             return Ordered(repeat.operands[0], heads.order), times
-    view = producer(heads.value, _VIEWS)
+    view = producer(heads.value, (*RESHAPES, "aten.flatten.using_ints"))
     inner = None if view is None else producer(view.operands[0], ("aten.clone.default",))
     wide = None if view is None else producer((inner or view).operands[0], ("aten.expand.default",))
     added = None if wide is None else producer(wide.operands[0], ("aten.unsqueeze.default",))
