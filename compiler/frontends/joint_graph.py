@@ -11,7 +11,7 @@ from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
@@ -19,7 +19,7 @@ from xdsl.rewriter import Rewriter
 from fxc.bridge.location import node_name
 from fxc.bridge.values import is_sequence
 from fxc.dialects.attributes.values import int_attr, leaves, str_attr
-from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
+from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, PART, TANGENT, WRITTEN
 from fxc.dialects.base.effects import has_side_effect
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fx import OutputOp
@@ -28,6 +28,7 @@ from fxc.dialects.torch_ops.operators import torch_op
 from fxc.errors import CaptureError
 from fxc.frontends.dynamo_graphs import bases_of
 from fxc.frontends.import_fx import import_fx
+from fxc.passes.analysis.joint_graph import mark_recomputed, mark_results_saved
 from fxc.program.program import Program
 
 _RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
@@ -136,15 +137,9 @@ def _mark(node: Node, ops: Mapping[str | None, Operation], policies: Mapping[Nod
     source = node.args[0] if node.target is operator.getitem else None
     if isinstance(source, Node) and is_sequence(source.meta.get("val")):
         if policy is CheckpointPolicy.MUST_SAVE and isinstance(index := node.args[1], int):
-            _save(ops[source.name], {index})
+            mark_results_saved(ops[source.name], [index])
     elif policy is CheckpointPolicy.MUST_SAVE:
         value = node.meta.get("val")
-        _save(op, set(range(len(value))) if is_sequence(value) else {0})
+        mark_results_saved(op, range(len(value)) if is_sequence(value) else [0])
     elif policy in _RECOMPUTE:
-        op.attributes[RECOMPUTED] = UnitAttr()
-
-
-def _save(op: Operation, indices: set[int]) -> None:
-    known = op.attributes.get(SAVED)
-    indices |= {int(i) for i in known.get_values()} if isinstance(known, DenseArrayBase) else set()
-    op.attributes[SAVED] = DenseArrayBase.from_list(i64, sorted(indices))
+        mark_recomputed(op)

@@ -5,7 +5,7 @@ A joint graph is an entry function without mutation, except of arguments. ``dial
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TupleType, UnitAttr, i64
@@ -212,8 +212,14 @@ def mark_saved(value: SSAValue) -> None:
     """Mark ``value``, the result of an operation, as saved for the backward."""
     op = value.owner
     assert isinstance(op, Operation)
-    marked = {*saved_results(op), value}
-    op.attributes[SAVED] = DenseArrayBase.from_list(i64, [i for i, result in enumerate(op.results) if result in marked])
+    mark_results_saved(op, [i for i, result in enumerate(op.results) if result is value])
+
+
+def mark_results_saved(op: Operation, indices: Iterable[int]) -> None:
+    """Mark results of ``op``, or elements if it returns a tuple, as saved, beside those that are."""
+    known = op.attributes.get(SAVED)
+    before = map(int, known.get_values()) if isinstance(known, DenseArrayBase) else ()
+    op.attributes[SAVED] = DenseArrayBase.from_list(i64, sorted({*before, *indices}))
 
 
 def mark_recomputed(op: Operation) -> None:
