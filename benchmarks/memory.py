@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -20,10 +21,8 @@ import click
 import torch
 from interleaved import Spread, by_turns
 from results import Measurement, about, cpu, read, write
-from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
-from fxc.tools.memory import Peak, measure, step_peak
+from fxc.tools.memory import Peak, measure, run_step, step_peak
 from fxc.tools.sources import load_source
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
@@ -103,20 +102,12 @@ def is_monotone(peaks: Sequence[Peak]) -> bool:
 def _times(name: str, model: Any, args: Sequence[Any], rounds: int) -> list[Measurement]:
     """Times of steps as ratios to eager."""
     torch.compiler.reset()
-
-    def step(call: Callable[..., Any]) -> Callable[[], None]:
-        def run() -> None:
-            results = [leaf for leaf in tree_leaves(call(*args)) if isinstance(leaf, Tensor) and leaf.requires_grad]
-            torch.autograd.backward(results, [torch.ones_like(result) for result in results])
-
-        return run
-
-    steps = {("eager", ""): step(model), ("Inductor", ""): step(torch.compile(model))}
+    calls = {("eager", ""): model, ("Inductor", ""): torch.compile(model)}
     for budget in BUDGETS:
-        steps["fxc", budget] = step(torch.compile(model, backend="fxc", options={"memory_budget": budget}))
-    times = by_turns({" ".join(key): run for key, run in steps.items()}, rounds, SECONDS)
+        calls["fxc", budget] = torch.compile(model, backend="fxc", options={"memory_budget": budget})
+    times = by_turns({" ".join(key): partial(run_step, call, args) for key, call in calls.items()}, rounds, SECONDS)
     found = list[Measurement]()
-    for implementation, budget in [*steps][1:]:
+    for implementation, budget in [*calls][1:]:
         of_it = times[f"{implementation} {budget}"]
         spread = Spread.of([mine / eager for mine, eager in zip(of_it, times["eager "], strict=True)])
         found.append(Measurement.of({"model": name, "budget": budget}, "time", implementation, spread, "eager"))

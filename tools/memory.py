@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,19 +101,24 @@ def _joint(source: Source) -> Program:
     return capture_joint(source.model, source.args)
 
 
+def run_step(call: Callable[..., Any], args: Sequence[Any]) -> None:
+    """Forward, and backward from gradients of ones. CaptureError where no result requires a gradient."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    results = [leaf for leaf in tree_leaves(call(*args)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not results:
+        raise CaptureError("no result of the model requires a gradient", hint="give it parameters that require one")
+    torch.autograd.backward(results, [torch.ones_like(result) for result in results])
+
+
 def step_peak(source: Source, call: Callable[..., Any]) -> int:
     """The measured peak of the second step of ``call``, in which nothing is compiled."""
-    import torch
     from torch import Tensor, nn
     from torch.utils._pytree import tree_leaves
 
     parameters = list(source.model.parameters()) if isinstance(source.model, nn.Module) else []
-
-    def step() -> None:
-        results = [leaf for leaf in tree_leaves(call(*source.args)) if isinstance(leaf, Tensor) and leaf.requires_grad]
-        if not results:
-            raise CaptureError("no result of the model requires a gradient", hint="give it parameters that require one")
-        torch.autograd.backward(results, [torch.ones_like(result) for result in results])
+    step = partial(run_step, call, source.args)
 
     def clear() -> None:
         for leaf in (*parameters, *tree_leaves(source.args)):
