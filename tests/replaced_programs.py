@@ -1,17 +1,31 @@
-"""Programs in which tests of ``fxc.replace_pattern`` replace calls."""
+"""What tests of patterns share: programs in which calls are replaced, and a registry that is empty after each test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 import fxc
+from fxc.patterns import registry
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 Y = torch.linspace(1, 3, 12).reshape(3, 4)
+
+
+@pytest.fixture(autouse=True)
+def registry_emptied() -> Iterator[None]:
+    """No registered pattern stays after a test."""
+    yield
+    for equation in registry.registered():
+        registry.remove(equation)
+
+
+def silu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(x)
 
 
 def program_of(function: Callable[..., Any], *args: Tensor, route: str = "export", **more: Any) -> fxc.Program:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,10 @@ from fxc.errors import CaptureError, InputError
 from fxc.patterns import registry
 from fxc.tools.fxc_opt import run as fxc_opt
 from fxc.tools.generate_patterns import generate
-from tests.replaced_programs import X, Y, names
+from tests.replaced_programs import X, Y, names, registry_emptied, silu  # noqa: F401 (a fixture of every test here)
 
 INPUTS = Path(__file__).parent.parent / "lit_tests" / "passes" / "joint" / "inputs"
 PASSES = "lower-to-torch,canonicalize,apply-patterns"
-
-
-@pytest.fixture(autouse=True)
-def _registry() -> Iterator[None]:
-    yield
-    for equation in registry.registered():
-        registry.remove(equation)
-
-
-def silu(x: Tensor) -> Tensor:
-    return x * torch.sigmoid(x)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
@@ -439,71 +428,6 @@ def test_a_joint_pattern_is_tried_with_its_gradients() -> None:
     x = torch.randn(3, 4, requires_grad=True)
     with pytest.raises(CaptureError, match="gradient 0 differs"):
         fxc.register_pattern(silu, lambda x: x.detach() * torch.sigmoid(x), (x,), training=True)
-
-
-# the comparison before registration
-
-
-@pytest.mark.parametrize(
-    ("search", "replace", "message"),
-    [
-        (lambda x: x * 2, lambda x: x * 3, r"result 0 differs by .*, for float32\[3, 4\]"),
-        (lambda x: torch.relu(x), lambda x: torch.relu(x).double(), r"result 0 is float64\[3, 4\] instead of float32\[3, 4\]"),
-        (lambda x: torch.relu(x), lambda x: torch.relu(x)[:2], r"result 0 is float32\[2, 4\]"),
-        (lambda x: torch.relu(x), lambda x: torch.relu(x).t().contiguous().t(), r"has strides \(1, 3\) instead of \(4, 1\)"),
-        (
-            lambda x: torch.relu(x),
-            lambda x: torch.relu(x).float(),
-            r"result 0 is float32.* instead of float64|bfloat16|float16",
-        ),
-        (lambda x: x.sum(0), lambda x: x.sum(0) if x.shape[0] > 1 else x[0] * 2, r"differs by .*float\w+\[1, "),
-        (lambda x: x.reshape(-1), lambda x: x.as_strided((x.numel(),), (1,)), "with strides"),
-        (lambda x: torch.relu(x), lambda x: x @ x, "the replacement cannot be called with the example"),
-        (lambda x: x @ x, lambda x: x @ x, "the pattern cannot be called with the example"),
-        (lambda x: x * 0.0, torch.zeros_like, r"differs by inf, for float32\[3, 4\] with a NaN"),
-        (lambda x: torch.relu(x), lambda x: torch.where(x > 0, x, 0.0), "with a NaN"),
-        (lambda x: x.abs() / x.abs().clamp(min=1e-9), lambda x: x / x, "with a zero"),
-    ],
-)
-def test_a_difference_is_an_error(search: Any, replace: Any, message: str) -> None:
-    with pytest.raises(CaptureError, match=message):
-        fxc.register_pattern(search, replace, (X,))
-    assert not registry.registered()
-
-
-def test_differences_that_are_accepted() -> None:
-    """The error names the option."""
-    with pytest.raises(CaptureError, match="special_values=False"):
-        fxc.register_pattern(lambda x: x * 0.0, torch.zeros_like, (X,), name="zero")
-    fxc.register_pattern(lambda x: x * 0.0, torch.zeros_like, (X,), name="zero", special_values=False)
-    with pytest.raises(CaptureError, match="same_strides=False"):
-        fxc.register_pattern(torch.sin, lambda x: torch.sin(x.t().contiguous()).t(), (X,))
-    fxc.register_pattern(torch.sin, lambda x: torch.sin(x.t().contiguous()).t(), (X,), same_strides=False)
-
-
-def test_a_write_to_a_parameter_that_is_nan() -> None:
-    def search(x: Tensor) -> Tensor:
-        x.mul_(2)
-        return x + 1
-
-    fxc.register_pattern(search, lambda x: x * 2 + 1, (X,), name="write")
-
-
-def test_broadcasts_are_tried() -> None:
-    with pytest.raises(CaptureError, match=r"\[1, \d\]|\[\d, 1\]"):
-        fxc.register_pattern(lambda a, b: a + b, lambda a, b: (a + b.expand(a.shape)) * (1 + (a.shape != b.shape)), (X, Y))
-
-
-def test_rounding_is_no_difference() -> None:
-    fxc.register_pattern(lambda x: torch.softmax(x, -1), lambda x: torch.exp(torch.log_softmax(x, -1)), (X,), name="softmax")
-
-
-def test_the_state_of_the_generator_stays() -> None:
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    fxc.register_pattern(silu, F.silu, (X,))
-    assert torch.equal(torch.rand(3), expected)
 
 
 # registration
