@@ -73,6 +73,19 @@ def test_cached_plans_are_those_of_the_patterns() -> None:
     assert "silu" not in str(fxc.compile(model, (X,), options={"target": None}).ir)
 
 
+@pytest.mark.parametrize("options", ["files={}", "gradients=false files={}"])
+def test_cached_plans_are_those_of_the_files(options: str, tmp_path: Path) -> None:
+    path = tmp_path / "pattern.mlir"
+    lowered = "optimize{reductions=true},lower-kernels,lower-to-plan"
+    pipeline = f"lower-to-torch,canonicalize,apply-patterns{{{options.format(path)}}},{lowered}"
+    for factor in (2, 3):
+        pattern = fxc.register_pattern(silu, lambda x, factor=factor: x * factor, (X,), try_out=False)
+        pattern.save(path)
+        pattern.remove()
+        compiled = fxc.compile(silu, (X,), options={"pipeline": pipeline, "target": "host", "cache_plans": True})
+        assert torch.equal(compiled(X), X * factor)
+
+
 def test_torch_compile_applies_it() -> None:
     calls = list[str]()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
@@ -79,9 +80,12 @@ def is_cached(options: Options) -> bool:
     return options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
 
 
+_OF_FILES = re.compile(r"apply-patterns *\{[^}]*\bfiles\b")
+
+
 def has_patterns(pipeline: str) -> bool:
     """Whether patterns that no key states are applied: registered ones, or those of files."""
-    return bool(registered()) or "apply-patterns{files" in pipeline
+    return bool(registered()) or _OF_FILES.search(pipeline) is not None
 
 
 def text_of(options: Options) -> str:

@@ -204,8 +204,8 @@ def _numbers_in_conditions(graph: JointGraph) -> list[SSAValue]:
     module = graph.function.parent_op()
     assert isinstance(module, ModuleOp)
     names = {name for condition in conditions_of(module) for name in re.findall(r"[A-Za-z_]\w*", condition)}
-    numbers = [value for value in graph.block.args if value not in graph.tangents and isinstance(value.type, IntType)]
-    return [value for value in numbers if isinstance(value.type, IntType) and value.type.expression.data in names]
+    primals = (value for value in graph.block.args if value not in graph.tangents)
+    return [value for value in primals if isinstance(value.type, IntType) and value.type.expression.data in names]
 
 
 def _unmarked(attributes: DictionaryAttr) -> DictionaryAttr:
