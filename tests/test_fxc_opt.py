@@ -202,5 +202,8 @@ def test_passes_are_options() -> None:
         ["-p", "cse,set-target{to=cpu:avx2 deterministic},simplify"], text
     )
     assert run(["--dce=max-rounds=none", "--verify-each"], text)[0] == 1
+    assert run(["--set-target=cpu:avx2"], text) == run(["-p", "set-target{to=cpu:avx2}"], text)
+    assert run(["--set-target=cpu:avx2"], text)[0] == 0
+    assert run(["--set-target=to=cpu:avx2 deterministic"], text) == run(["-p", "set-target{to=cpu:avx2 deterministic}"], text)
     code, _, err = run(["--canonicalise"], text)
     assert code == 2 and "No such option" in err

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from fxc.dialects.target import target_names
+from fxc.driver.pass_options import option_names
 from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
 from fxc.driver.statistics import Statistics
@@ -50,7 +51,10 @@ class GroupedCommand(click.Command):
     """Prints options by group, in the order in which the groups first appear. Each pass is an option, too."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """``--NAME=OPTIONS`` for a pass or named pipeline is ``-p NAME{OPTIONS}``, as in mlir-opt."""
+        """``--NAME=OPTIONS`` for a pass or named pipeline is ``-p NAME{OPTIONS}``, as in mlir-opt.
+
+        ``--NAME=VALUE`` sets the first option of a pass.
+        """
         known = {flag for parameter in self.get_params(ctx) for flag in (*parameter.opts, *parameter.secondary_opts)}
         may_be_loaded = any(arg.startswith("--load-pass") for arg in args)
         rewritten = list[str]()
@@ -58,7 +62,7 @@ class GroupedCommand(click.Command):
             flag, _, options = arg.partition("=")
             name = flag.removeprefix("--")
             is_pass = arg.startswith("--") and flag not in known and (may_be_loaded or name in pass_names())
-            rewritten += ["-p", f"{name}{{{options}}}" if options else name] if is_pass else [arg]
+            rewritten += ["-p", _step(name, options)] if is_pass else [arg]
         return super().parse_args(ctx, rewritten)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -70,6 +74,16 @@ class GroupedCommand(click.Command):
         for name, records in groups.items():
             with formatter.section(name):
                 formatter.write_dl(records, col_max=34)
+
+
+def _step(name: str, options: str) -> str:
+    """The text of a pass or named pipeline with ``options``, or with a value of its first option."""
+    registry = PassRegistry()
+    if options and "=" not in options and name in registry:
+        names = option_names(registry.get(name))
+        if names and options not in names:
+            options = f"{names[0]}={options}"
+    return f"{name}{{{options}}}" if options else name
 
 
 def _joined(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> str:
@@ -91,6 +105,7 @@ Examples:
   fxc-opt model.mlir -p canonicalize,cse            two passes
   fxc-opt model.mlir --canonicalize --cse           the same: each pass and named pipeline is an option
   fxc-opt model.mlir --unroll-loops="factor=4"      a pass with its options
+  fxc-opt model.mlir --apply-patterns=silu.mlir     a pass with a value of its first option
   fxc-opt model.mlir -p 'builtin.module(inline,func.func(cse,unroll-loops{{factor=4}}))'
                                                     nested, with an option
   fxc-opt model.mlir -p simplify --print-ir-after-change --timing

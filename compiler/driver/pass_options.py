@@ -24,7 +24,7 @@ _NO_LIMITS: _Limits = MappingProxyType({})
 
 def make_pass(cls: type[ModulePass], spec: PassSpec) -> ModulePass:
     """An instance of ``cls`` with the options of ``spec``. Raises ``PipelineError`` for an option that does not fit."""
-    fields = {field.name.replace("_", "-"): field for field in _options(cls)}
+    fields = dict(zip(option_names(cls), _options(cls), strict=True))
     hints = get_type_hints(cls) if spec.options else {}
     arguments: dict[str, Any] = {}
     for written, words in spec.options:
@@ -53,6 +53,11 @@ def spec_of(instance: ModulePass) -> PassSpec:
         if _is_required(field) or value != _default(field):
             options.append((field.name.replace("_", "-"), _words(value)))
     return PassSpec(instance.name, tuple(options))
+
+
+def option_names(cls: type[ModulePass]) -> list[str]:
+    """The names of the options, as pipelines have them, in the order of the fields."""
+    return [field.name.replace("_", "-") for field in _options(cls)]
 
 
 def option_help(cls: type[ModulePass]) -> list[str]:

@@ -82,7 +82,8 @@ def read_equations(context: FxcContext, path: str, user: ModuleOp) -> Iterator[F
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise OpPassFailedException(f"cannot read {path}: {error}", user) from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OpPassFailedException(f"cannot read {path}: {reason}", user) from error
     module = parse_module(context, text, path)
     verify(module)
     found = [each for each in module.walk() if isinstance(each, ModuleOp) and _functions(each).keys() >= {SEARCH, REPLACEMENT}]
