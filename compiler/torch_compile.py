@@ -32,7 +32,7 @@ from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
-from fxc.frontends.joint_graph import import_joint
+from fxc.frontends.joint_graph import import_joint, name_as_written, name_modules
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
 from fxc.pipelines import AOT, parse_pipeline
@@ -130,12 +130,16 @@ def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:
     """
     found = list[Program]()
 
-    def record(joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Any:
+    def record(graph: GraphModule, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Any:
+        name_modules(joint)
         found.append(import_joint(joint, num_fwd_outputs, more.get("static_lifetime_input_indices") or ()))
+        name_as_written(found[-1], joint, graph)
         return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
 
     def backend(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _compiled_by_aot_autograd(graph, inputs, run_options(None), fw_compiler=_unchanged, partition_fn=record)
+        return _compiled_by_aot_autograd(
+            graph, inputs, run_options(None), fw_compiler=_unchanged, partition_fn=partial(record, graph)
+        )
 
     try:
         torch.compile(model, backend=backend, fullgraph=True)(*args)

@@ -113,6 +113,27 @@ def test_text_round_trip(model: Callable[..., Any], pipeline: str) -> None:
     assert Program.parse(program.text(generic=True)).text() == program.text()
 
 
+class Layer(nn.Module):
+    """Inputs in a list, a nested parameter, and an input whose name is that of an operation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(4, 4, bias=False))
+
+    def forward(self, pair: list[Tensor], sigmoid: Tensor) -> Tensor:
+        return torch.sigmoid(self.inner(pair[0] * pair[1])) * sigmoid
+
+
+def test_arguments_and_modules_are_named_as_in_the_code() -> None:
+    texts = set[str]()
+    for _ in range(2):
+        torch._dynamo.reset()
+        program = capture_joint(Layer(), ([torch.ones(2, 4), torch.ones(2, 4)], torch.ones(4)))
+        texts.add(program.text(debuginfo=True))
+        assert [value._name for value in program.main.args] == ["pair_0", "pair_1", "inner_0_weight", "primals_4", "tangents_1"]
+    assert len(texts) == 1 and "\"L['self'].inner\"(\"L['self'].inner\"" in texts.pop()
+
+
 def test_edited_marks_are_obeyed() -> None:
     x, w = leaf(4, 8), leaf(8, 8)
     text = marked(gated, x, w).text()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
+from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput, PlainAOTInput
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
@@ -32,6 +33,7 @@ from fxc.passes.analysis.joint_graph import mark_recomputed, mark_results_saved
 from fxc.program.program import Program
 
 _RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
+_ITEM = re.compile(r"(?<=\[')[^']+(?='\])|(?<=\[)\d+(?=\])|(?<=\.)\w+")
 
 
 def import_joint(joint: GraphModule, forward_results: int, held: Collection[int] = ()) -> Program:
@@ -69,6 +71,30 @@ def import_joint(joint: GraphModule, forward_results: int, held: Collection[int]
             _mark(node, ops, policies)
     _detach_as_alias(function)
     return program
+
+
+def name_as_written(program: Program, joint: GraphModule, graph: GraphModule) -> None:
+    """Name the arguments as the user's code does, by Dynamo's ``graph``: ``primals_1`` becomes ``a_weight``."""
+    function, given = program.main, graph.graph.find_nodes(op="placeholder")
+    attributes = [dict(each.data) for each in argument_attributes(function)]
+    taken = {node.name for node in joint.graph.nodes}
+    for value, each, node in zip(function.args, attributes, joint.graph.find_nodes(op="placeholder"), strict=True):
+        described = node.meta.get("desc")
+        if isinstance(described, PlainAOTInput) and described.idx < len(given):
+            path = _ITEM.findall(given[described.idx].meta["grapharg"].source.name)
+            name = "_".join(word for word in path if word not in ("self", "_modules", "_parameters", "_buffers"))
+            if name.isidentifier() and name not in taken:
+                taken.add(name)
+                value._name, each["fx.name"] = name, StringAttr(name)
+    function.properties["arg_attrs"] = ArrayAttr([DictionaryAttr(each) for each in attributes])
+
+
+def name_modules(joint: GraphModule) -> None:
+    """Identify the modules of nodes by their paths: Dynamo has addresses, which differ in each process."""
+    for node in joint.graph.nodes:
+        for stack in ("nn_module_stack", "fwd_nn_module_stack"):
+            if node.meta.get(stack):
+                node.meta[stack] = {path: (path, module) for path, module in node.meta[stack].values()}
 
 
 def _detach_as_alias(function: FuncOp) -> None:

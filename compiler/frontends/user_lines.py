@@ -32,6 +32,9 @@ def place_of_error(error: BaseException) -> str | None:
 
 def reason_of(error: BaseException) -> str:
     """The first line of ``error``; of an error of Dynamo with the operator or the exception that it is about."""
+    inner: BaseException | None = getattr(error, "inner_exception", None)  # of a backend that Dynamo called
+    if inner is not None:
+        return reason_of(inner)
     lines = str(error).strip().splitlines() or [""]
     found = [line.partition(_CONTEXT)[2].strip() for line in lines if _CONTEXT in line]
     return ": ".join([lines[0], *filter(None, found)])
