@@ -28,12 +28,6 @@ def as_module(snippet: Snippet, symbols: DictionaryAttr | None, name: str = "mai
     return ModuleOp([*declarations, function], {} if symbols is None else {SYMBOLS: symbols})
 
 
-def written_parameters(snippet: Snippet) -> set[int]:
-    """The tensor parameters that ``snippet`` may write, by position."""
-    written = {value for op in snippet.block.ops for value in writes(op) or ()}
-    return {argument.index for argument in snippet.block.args if argument in written}
-
-
 def functional(snippet: Snippet, symbols: DictionaryAttr | None) -> tuple[Snippet, dict[int, int]]:
     """``snippet`` without mutation, and parameter -> output with its new value. CaptureError if a write remains."""
     if not any(writes(op) for op in snippet.block.ops):
