@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import torch
 
 def peak_bytes(call: Callable[[], Any]) -> int:
     """Bytes on the CPU that PyTorch allocates at one time during ``call``, beyond those from before it."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else the profiler writes to stderr when it starts and stops
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         call()
     assert profile.profiler is not None and profile.profiler.kineto_results is not None
