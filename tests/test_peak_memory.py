@@ -22,7 +22,8 @@ from fxc.dialects.autodiff import TANGENT
 from fxc.dialects.entry import find_entry
 from fxc.frontends.import_fx import import_fx
 from fxc.measure.peak import peak_bytes
-from fxc.passes.analysis.peak_memory import Step, memory_of, returned_by
+from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.peak_memory import MemoryUse, Simulation, Step, operations_of, returned_by
 from fxc.testing import parse, run_pass
 from fxc.torch_compile import capture_joint
 from tests.models.captures import kept, loss_of, model_of
@@ -116,6 +117,15 @@ def test_no_order_is_worse(name: str) -> None:
     assert after.memory().peak <= before.memory().peak
 
 
+def _memory_of(function: FuncOp, *, owned: bool = False) -> MemoryUse:
+    """The memory of a call of ``function``, which releases its arguments if they are ``owned``."""
+    block = function.body.block
+    simulation = Simulation(HintedSizes(function))
+    simulation.own(block.args if owned else ())
+    simulation.run(operations_of(block))
+    return simulation.result(returned_by(block))
+
+
 X = "tensor<64xf32>"
 
 
@@ -158,20 +168,37 @@ def test_storages(body: str, owned: bool, peak: int, end: int) -> None:
     module = parse(f"func.func @main(%x: {X}) -> {result} {{\n{body}\n}}")
     function = find_entry(module)
     assert function is not None
-    use = memory_of(function, owned=function.body.block.args if owned else ())
+    use = _memory_of(function, owned=owned)
     assert (use.peak, use.end) == (peak, end)
 
 
-def test_a_value_in_a_kernel_takes_no_memory() -> None:
-    """What it is computed from is live until the kernel that reads it."""
-    names = "abc"
-    body = "".join(f"%{n} = torch.aten.exp.default(%{of}) : ({X}) -> {X}\n" for n, of in zip(names, "xab", strict=True))
-    body += f"%d = torch.aten.exp.default(%x) : ({X}) -> {X}\n%e = torch.aten.add.Tensor(%b, %d) : ({X}, {X}) -> {X}\n"
-    function = find_entry(parse(f"func.func @main(%x: {X}) -> ({X}, {X}) {{\n{body}func.return %c, %e : {X}, {X}\n}}"))
-    assert function is not None
-    values = {op.results[0].name_hint: op.results[0] for op in function.body.block.ops if op.results}
-    assert memory_of(function).live == [256, 512, 512, 768, 1024]
-    assert memory_of(function, unwritten={values["b"]}).live == [256, 256, 512, 768, 1024]
+def test_functions_release_arguments_where_their_callers_do() -> None:
+    """An argument of a function that is not ``plan.boxed`` is live to its end. An arena is there for later calls."""
+    program = """
+      func.func private @f(%x: X) -> X attributes {plan.boxed} {
+        %m = torch.aten.exp.default(%x) : (X) -> X
+        plan.free %x : X
+        %y = torch.aten.sin.default(%m) : (X) -> X
+        plan.free %m : X
+        func.return %y : X
+      }
+      func.func @main(%x: X) -> X {
+        %arena = plan.arena : !plan.arena<1024, "cpu">
+        %b = plan.alloc %arena[0] : X
+        %a = torch.aten.sin.default(%x) : (X) -> X
+        %c = func.call @f(%a) : (X) -> X
+        plan.free %a : X
+        %d = func.call @f(%c) : (X) -> X
+        plan.free %c : X
+        fx.output((%d,)) : (X) -> ()
+      }
+    """.replace("X", X)
+    held = program.replace("attributes {plan.boxed}", "").replace(f"plan.free %x : {X}", "")
+    for text, peak in ((program, 512), (held, 768)):
+        function = find_entry(parse(text))
+        assert function is not None
+        use = _memory_of(function)
+        assert (use.peak, use.end) == (1024 + peak, 1024 + 256)
 
 
 def test_tensors_of_the_program_are_not_saved() -> None:

@@ -8,20 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, UnitAttr
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import UnitAttr
 
 import fxc
 from fxc.api import pipeline_for, with_machine
 from fxc.compilation.passes import Passes
-from fxc.dialects.autodiff import TANGENT
-from fxc.dialects.entry import argument_attributes
 from fxc.dialects.plan import BOXED
 from fxc.errors import CaptureError, InputError
 from fxc.measure.peak import peak_bytes
 from fxc.options import Options
-from fxc.passes.analysis.peak_memory import Step, returned_by
-from fxc.passes.plan.plan_memory import MEMORY, peak_with
+from fxc.passes.analysis.peak_memory import Step
 from fxc.pipelines import AOT
 from fxc.program.program import Program
 from fxc.runtime.units import bytes_text
@@ -60,31 +56,16 @@ def measure(text: str, budgets: Sequence[str]) -> list[Peak]:
 
 
 def planned_peak(joint: Program, options: Options) -> int:
-    """The peak of a step as planned for ``options``: of the forward, or of the backward beside what that does not release."""
+    """The peak of a step as planned for ``options``, whose caller holds the tangents."""
     Passes(joint_pipeline(options), options).run(joint)
     step = Step.of(joint.module)
     assert step is not None
-    between = step.before_backward()
-    results = between.storages(returned_by(step.forward.body.block)[: step.results])
-    saved = {i: between.storages([value]) - results for i, value in enumerate(step.backward.args)}
-    owned = [i for i, mark in enumerate(argument_attributes(step.backward)) if TANGENT not in mark.data and saved[i]]
-    released = sum(map(between.bytes_of, frozenset[int]().union(*(saved[i] for i in owned))))
-    rest = between.result([*returned_by(step.forward.body.block), *step.backward.args]).end - released
     step.backward.attributes[BOXED] = UnitAttr()
     options = with_machine(options, AOT, joint)
     Passes(f"builtin.module(builtin.module({pipeline_for(AOT, options)}))", options).run(joint)
     step = Step.of(joint.module)
     assert step is not None
-    arena = _planned(step.forward, "arena")  # cached for the next call
-    later = peak_with(step.backward, [step.backward.args[i] for i in owned])
-    return max(_planned(step.forward, "peak"), arena + rest + later)
-
-
-def _planned(function: FuncOp, fact: str) -> int:
-    """A fact that ``plan-memory`` states; 0 for a function that allocates nothing."""
-    facts = function.attributes.get(MEMORY)
-    number = facts.data[fact] if isinstance(facts, DictionaryAttr) else None
-    return number.value.data if isinstance(number, IntegerAttr) else 0
+    return step.memory(held=True).peak
 
 
 def _of_eager(joint: Program) -> int:

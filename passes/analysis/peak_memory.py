@@ -1,13 +1,13 @@
-"""Simulate the memory of operations of the torch level in their order.
+"""Simulate the memory of operations of the torch or the plan level in their order, and of the functions that they call.
 
 A tensor that an operation makes has a storage, which its views share. It is live from that operation to the last use of any of
 them. Memory that an operator allocates and releases inside of a call is not known. Constants, and arguments that the caller
-holds, take no memory of the call.
+holds, take no memory of the call. An arena on the CPU is cached for the next call, so it stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -16,6 +16,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator, SymbolTable
 
+from fxc.dialects.attributes.discardable import ONCE
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import TANGENT
@@ -23,13 +24,12 @@ from fxc.dialects.base.effects import aliases
 from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fx import CallFunctionOp, OutputOp
+from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, FreeOp, ViewOp, released
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.slices import reads
 from fxc.passes.analysis.tuples import selected_index
-
-NOTHING: frozenset[SSAValue] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,6 @@ class MemoryUse:
     @property
     def peak(self) -> int:
         return max((*self.live, self.end))
-
-
-def memory_of(
-    function: FuncOp, *, owned: Collection[SSAValue] = NOTHING, unwritten: Collection[SSAValue] = NOTHING
-) -> MemoryUse:
-    """The memory of a call of ``function``, whose results are live to the end.
-
-    ``owned``: arguments that the call releases after their last use. ``unwritten``: values that a kernel computes and does not
-    write to memory; what they are computed from is live until the last kernel that reads them.
-    """
-    block = function.body.block
-    simulation = Simulation(HintedSizes(function), unwritten)
-    simulation.own(owned)
-    simulation.run(operations_of(block))
-    return simulation.result(returned_by(block))
 
 
 @dataclass(frozen=True)
@@ -79,23 +64,26 @@ class Step:
             return None
         return cls(forward, backward, len(returned_by(forward.body.block)) - len(_saved(backward)))
 
-    def memory(self, unwritten: Collection[SSAValue] = NOTHING) -> MemoryUse:
-        """The memory of both parts, and of what lives between."""
-        simulation = self.before_backward(unwritten)
+    def memory(self, *, held: bool = False) -> MemoryUse:
+        """The memory of both parts, and of what lives between. ``held``: the caller holds the tangents to the end."""
+        simulation = self.before_backward()
         simulation.run(operations_of(self.backward.body.block))
-        return simulation.result(self.lasting())
+        return simulation.result([*self.lasting(), *(self._tangents() if held else ())])
 
-    def before_backward(self, unwritten: Collection[SSAValue] = NOTHING) -> Simulation:
+    def before_backward(self) -> Simulation:
         """The simulation after the forward, for operations of the backward."""
-        simulation = Simulation(HintedSizes(self.forward), unwritten)
+        simulation = Simulation(HintedSizes(self.forward))
         simulation.run(operations_of(self.forward.body.block))
         saved = returned_by(self.forward.body.block)[self.results :]
         tensors = [value for value in saved if _is_tensor(value)]
         numbers = [value for value in saved if not _is_tensor(value)]
         simulation.rename(dict(zip(_saved(self.backward), [*numbers, *tensors], strict=True)))
-        marks = zip(self.backward.args, argument_attributes(self.backward), strict=True)
-        simulation.own(argument for argument, mark in marks if TANGENT in mark.data)
+        simulation.own(self._tangents())
         return simulation
+
+    def _tangents(self) -> list[SSAValue]:
+        marks = zip(self.backward.args, argument_attributes(self.backward), strict=True)
+        return [argument for argument, mark in marks if TANGENT in mark.data]
 
     def lasting(self) -> Sequence[SSAValue | Attribute]:
         """The values that are live after the step: results and gradients."""
@@ -107,14 +95,17 @@ class Simulation:
     """The storages of operations, of several blocks that run one after the other."""
 
     sizes: HintedSizes
-    unwritten: Collection[SSAValue] = NOTHING
     _of: dict[SSAValue, tuple[int, ...]] = field(default_factory=dict[SSAValue, tuple[int, ...]])
     """Value -> the numbers of the storages that it may share."""
     _bytes: list[int] = field(default_factory=list[int])
     _first: list[int] = field(default_factory=list[int])
     _last: list[int] = field(default_factory=list[int])
     _inside: list[int] = field(default_factory=list[int])
-    """For each operation, the bytes that its regions or its callee take beside its results."""
+    """For each operation, the bytes that its regions take beside its results."""
+    _cached: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Arenas that stay after the call."""
+    _open: list[FuncOp] = field(default_factory=list[FuncOp])
+    """The functions that are called at this moment."""
 
     def own(self, values: Iterable[SSAValue]) -> None:
         """From here on, ``values`` have memory that the call releases."""
@@ -126,23 +117,21 @@ class Simulation:
         self._of.update((value, self._of.get(other, ())) for value, other in names.items() if isinstance(other, SSAValue))
 
     def run(self, ops: Sequence[Operation]) -> None:
-        """Add ``ops``, which run in this order."""
-        start = len(self._inside)
-        for step, op in zip(self._steps(ops), ops, strict=True):
+        """Add ``ops``, which run in this order; for a call, the operations of its function."""
+        for op in ops:
+            if isinstance(op, FreeOp):  # after the last uses
+                continue
+            step = len(self._inside)
             for value in reads(op) if op.regions else op.operands:
-                self._touch(value, start + step)
-            shared = dict[int, tuple[int, ...]]()
-            if isinstance(op, CallFunctionOp):
-                self._select(op)
-            if isinstance(op, (TorchOp, GroupOp)):
-                for index, operand in aliases(op):
-                    shared[index] = (*shared.get(index, ()), *self._of.get(operand, ()))
-            for index, result in enumerate(op.results):
-                if index in shared:
-                    self._of[result] = tuple(dict.fromkeys(shared[index]))
-                elif result not in self.unwritten and isinstance(op, _MAKERS):
-                    self._make(result, start + step)
-            self._inside.append(self._needed_inside(op))
+                self._touch(value, step)
+            if (callee := self._callee(op)) is not None:
+                self._call(op, callee)
+            else:
+                self._add(op, step)
+                self._inside.append(self._needed_inside(op))
+        for op in ops:
+            if isinstance(op, ArenaOp):
+                self._touch(op.arena, len(self._inside) - 1)
 
     def storages(self, values: Iterable[SSAValue | Attribute]) -> frozenset[int]:
         """The numbers of the storages that ``values`` may share."""
@@ -154,7 +143,7 @@ class Simulation:
     def result(self, live_at_end: Iterable[SSAValue | Attribute]) -> MemoryUse:
         """The memory of all operations. ``live_at_end``: values that are not released."""
         length = len(self._inside)
-        for value in live_at_end:
+        for value in (*live_at_end, *self._cached):
             self._touch(value, length)
         changes = [0] * (length + 2)
         for size, first, last in zip(self._bytes, self._first, self._last, strict=True):
@@ -163,22 +152,47 @@ class Simulation:
         *live, end = list(accumulate(changes))[:-1]
         return MemoryUse([beside + inside for beside, inside in zip(live, self._inside, strict=True)], end)
 
-    def _steps(self, ops: Sequence[Operation]) -> Sequence[int]:
-        """The step at which each operation runs: that of its last reader if its results are not written to memory."""
-        steps = list(range(len(ops)))
-        if self.unwritten:
-            place = {op: step for step, op in enumerate(ops)}
-            for step, op in reversed([*enumerate(ops)]):
-                if op.results and all(result in self.unwritten for result in op.results):
-                    readers = [place[use.operation] for result in op.results for use in result.uses if use.operation in place]
-                    steps[step] = max((steps[reader] for reader in readers), default=step)
-        return steps
+    def _callee(self, op: Operation) -> FuncOp | None:
+        """The function of one block that ``op`` calls, unless a call of it is open."""
+        callee = SymbolTable.lookup_symbol(op, op.callee) if isinstance(op, CallOp) and ONCE not in op.attributes else None
+        is_known = isinstance(callee, FuncOp) and len(callee.body.blocks) == 1 and callee not in self._open
+        return callee if is_known and isinstance(callee, FuncOp) else None
+
+    def _call(self, op: Operation, callee: FuncOp) -> None:
+        block = callee.body.block
+        self.rename(dict(zip(block.args, op.operands, strict=True)))
+        self._open.append(callee)
+        self.run(operations_of(block))
+        self._open.pop()
+        freed = {value for each in block.ops for value in released(each)}
+        held = (argument for argument in block.args if argument not in freed)
+        for value in (*held, *(results := returned_by(block))):
+            self._touch(value, len(self._inside) - 1)
+        self.rename(dict(zip(op.results, results, strict=False)))
+
+    def _add(self, op: Operation, step: int) -> None:
+        """Record the storages of the results of ``op``."""
+        shared = dict[int, tuple[int, ...]]()
+        if isinstance(op, CallFunctionOp):
+            self._select(op)
+        if isinstance(op, (TorchOp, GroupOp, ViewOp)):
+            for index, operand in aliases(op):
+                shared[index] = (*shared.get(index, ()), *self._of.get(operand, ()))
+        is_cached = isinstance(op, ArenaOp) and op.arena.type.device.data == "cpu"
+        is_made = isinstance(op, _MAKERS) and ONCE not in op.attributes
+        for index, result in enumerate(op.results):
+            if index in shared:
+                self._of[result] = tuple(dict.fromkeys(shared[index]))
+            elif is_made and not (is_cached and result in self._cached) and not (isinstance(op, AllocOp) and op.arena):
+                self._make(result, step)
+        if is_cached:
+            self._cached.update(op.results)
 
     def _make(self, value: SSAValue, step: int) -> None:
         """Add a storage for ``value``; for a tuple, one for each element."""
         types = value.type.types.data if isinstance(value.type, TupleType) else [value.type]
         self._of[value] = tuple(range(len(self._bytes), len(self._bytes) + len(types)))
-        self._bytes += [self.sizes.bytes(type) for type in types]
+        self._bytes += [type.bytes.data if isinstance(type, ArenaType) else self.sizes.bytes(type) for type in types]
         self._first += [step] * len(types)
         self._last += [step] * len(types)
 
@@ -196,21 +210,17 @@ class Simulation:
             self._last[storage] = max(self._last[storage], step)
 
     def _needed_inside(self, op: Operation) -> int:
-        if isinstance(op, CallOp):
-            callee = SymbolTable.lookup_symbol(op, op.callee)
-            blocks = list(callee.body.blocks) if isinstance(callee, FuncOp) else []
-        else:
-            blocks = [block for region in op.regions for block in region.blocks] if isinstance(op, HigherOrderOp) else []
+        blocks = [block for region in op.regions for block in region.blocks] if isinstance(op, HigherOrderOp) else []
         uses = list[int]()
         for block in blocks:
-            inner = Simulation(self.sizes, self.unwritten)
+            inner = Simulation(self.sizes)
             inner.run(operations_of(block))
             use = inner.result(returned_by(block))
             uses.append(use.peak - use.end)
         return max(uses, default=0)
 
 
-_MAKERS = (TorchOp, HigherOrderOp, GroupOp, CallOp)
+_MAKERS = (TorchOp, HigherOrderOp, GroupOp, CallOp, AllocOp, ArenaOp, BringOp)
 """Operations whose results are in new memory, unless these are views."""
 
 
