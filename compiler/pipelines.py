@@ -197,14 +197,19 @@ LOWER_TO_PLAN = NamedPipeline(
         PassSpec("results-to-arguments"),
         PassSpec.of("assign-streams", streams=1),
         PassSpec("write-in-place"),
+        PassSpec("release-arguments"),
         PassSpec("plan-memory"),
         PassSpec("merge-kernels"),
     ),
-    options=MappingProxyType({"streams": (("assign-streams", "streams"),)}),
+    options=MappingProxyType({
+        "streams": (("assign-streams", "streams"),),
+        "largest": (("results-to-arguments", "largest"), ("plan-memory", "largest")),
+    }),
 )  # fmt: skip
 """Lower to a host program with planned memory: launches and calls in order, and their buffers.
 
-``streams``: the maximum number of GPU streams; 1: the stream of the caller only.
+``streams``: the maximum number of GPU streams; 1: the stream of the caller only. ``largest``: the size in bytes up to which
+buffers are in arenas, and callers allocate results of functions.
 """
 
 LOWER_SUBGRAPH = NamedPipeline((
@@ -252,7 +257,7 @@ INFERENCE = Flow(
     "optimize",
     f"{_LAYOUTS},{_KERNELS}",
     frozen="freeze",
-    plan="lower-to-plan",
+    plan=PassSpec("lower-to-plan"),
 )
 """The flow of ``fxc.compile`` for inference."""
 
@@ -275,12 +280,14 @@ TRAINING = Flow(
 LATER_DERIVATIVE = Flow("", "derivative", "derivative{reductions=true},lower-kernels,lower-subgraph")
 """The flow that compiles a derivative at a call, for gradients that ``specialize-derivatives`` did not expect."""
 
-AOT = Flow(f"lower-to-torch,{_PATTERNS}", "simplify", _KERNELS, plan="lower-to-plan")
-"""The flow of ``torch.compile(backend="fxc")`` for each graph of AOTAutograd, forward or backward; these are differentiated."""
+AOT = Flow(f"lower-to-torch,{_PATTERNS}", "simplify", _KERNELS, plan=PassSpec.of("lower-to-plan", largest=1 << 15))
+"""The flow of ``torch.compile(backend="fxc")`` for each graph of AOTAutograd, forward or backward; these are differentiated.
+Arenas are small, as in ``lower-subgraph``: that of the forward would add to the memory of the backward."""
 
 AOT_INFERENCE = replace(
     AOT,
     prepare=INFERENCE.prepare,
+    plan=INFERENCE.plan,
     kernels=f"{_LAYOUTS},{_KERNELS}",
     frozen="canonicalize,cse,freeze",
 )

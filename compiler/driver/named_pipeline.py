@@ -72,7 +72,7 @@ class Flow:
     operators: str
     kernels: str
     frozen: str | None = None
-    plan: str | None = None
+    plan: PassSpec | None = None
 
     def text(self, *, kernels: bool, freeze: bool, streams: int = 1) -> str:
         """The whole text; a host program uses up to ``streams`` streams. PipelineError for ``freeze`` without ``frozen``."""
@@ -80,5 +80,6 @@ class Flow:
             raise PipelineError("this pipeline cannot freeze weights", hint="fxc.compile freezes them, without training=True")
         parts = [self.prepare, self.frozen if freeze else None, self.kernels if kernels else self.operators]
         if kernels and self.plan is not None:
-            parts.append(self.plan + (f"{{streams={streams}}}" if streams != 1 else ""))
+            more = (("streams", (Word(str(streams)),)),) if streams != 1 else ()
+            parts.append(str(replace(self.plan, options=self.plan.options + more)))
         return ",".join(part for part in parts if part)

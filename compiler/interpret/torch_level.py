@@ -205,8 +205,8 @@ class ReferenceInterpreter:
         return results
 
     def free(self, op: plan.FreeOp, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
-        """Release names: memory in an arena without other names is overwritten."""
-        released, names = {value: env[value] for value in op.values}, _mutable(env)
+        """Release names: memory in an arena without other names is overwritten; that of an argument is the caller's."""
+        released, names = {value: env[value] for value in op.values if isinstance(value.owner, Operation)}, _mutable(env)
         names.update(dict.fromkeys(released, _RELEASED))
         if is_concrete(list(released.values())):
             plan_interpreter.release(list(released.values()), tree_leaves(list(names.values())), self.arenas)

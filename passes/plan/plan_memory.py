@@ -79,7 +79,8 @@ class PlanMemoryPass(ModulePass):
 
     An arena exists during the whole call, and memory that operators allocate adds to it. On the CPU, without
     ``largest``, larger buffers stay outside, marked ``plan.short_lived``, if that lowers the peak. Buffers of more than 32 MiB
-    are always in the arena, since the system would clear each of them at each allocation.
+    are always in the arena, since the system would clear each of them at each allocation. With ``largest``, all buffers
+    outside of the arena are marked, results included, up to 32 MiB.
 
     ``arena``: bytes of the arenas; ``peak``: maximum allocated at one time; ``lower_bound``: maximum live at one time;
     ``sum``: all buffers. Each includes memory that operators and functions allocate, if types determine its size.
@@ -153,8 +154,9 @@ def _place(function: FuncOp, largest: int | None, taken: Mapping[str, Mapping[st
     for device in sorted({buffer.device for buffer in buffers} | outside.keys()):
         here, beside = [buffer for buffer in buffers if buffer.device == device], outside[device]
         shared = [buffer for buffer in here if _may_share(buffer, largest)]
-        if largest is None and device == "cpu":
-            short_lived = short_lived_buffers(here, shared, beside, length)
+        if device == "cpu":
+            others = [buffer for buffer in without(here, shared) if SMALL <= buffer.bytes <= MAPPED]
+            short_lived = short_lived_buffers(here, shared, beside, length) if largest is None else others
             shared = without(shared, short_lived)
             for buffer in short_lived:
                 buffer.op.attributes[SHORT_LIVED] = UnitAttr()
@@ -207,15 +209,6 @@ def _report(function: FuncOp, every_device: Sequence[Mapping[str, int]]) -> None
         count(text, total[name])
 
 
-def peak_with(function: FuncOp, owned: Sequence[SSAValue]) -> int:
-    """The maximum memory of a call after this pass, with the arguments ``owned``, which it releases."""
-    block = function.body.block
-    outside = [buffer for buffer in buffers_of(block) if buffer.op.arena is None]
-    beside = [each for found in Outside(block, {}, owned).of.values() for each in found]
-    arenas = sum(storage_bytes(op.arena.type) or 0 for op in block.ops if isinstance(op, ArenaOp))
-    return arenas + lower_bound([*spans(outside, len(list(block.ops))), *beside])
-
-
 # memory outside of the arenas of a function: allocations of operators and of called functions
 
 
@@ -224,15 +217,12 @@ class Outside:
 
     ``of``: device -> the live ranges of the results that ops allocate, until the last alias is released, and of the memory
     that called functions use temporarily. ``taken``: function -> device -> bytes of a call, results included.
-    ``owned``: arguments that the block releases, which count, too.
     """
 
-    def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]], owned: Sequence[SSAValue] = ()) -> None:
+    def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]]) -> None:
         self.of = defaultdict[str, list[LiveRange]](list)
         self._names = Names(released)
-        self._start = dict.fromkeys(owned, 0)
-        for argument in owned:
-            self._names.make(argument)
+        self._start = dict[SSAValue, int]()
         length = 0
         for place, op in enumerate(block.ops):
             self._step(place, op, taken)

@@ -37,7 +37,7 @@ After:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from xdsl.context import Context
@@ -59,13 +59,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ResultsToArgumentsPass(ModulePass):
+    """``largest``: the size in bytes up to which callers allocate buffers; the function allocates larger ones."""
+
     name = "results-to-arguments"
+
+    largest: int | None = field(default=None, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for callee in callees(op):
             end = callee.block.last_op
             if isinstance(end, ReturnOp):
-                places = [place for place, value in enumerate(end.operands) if _is_made_for(value, end)]
+                places = [place for place, value in enumerate(end.operands) if self._is_made_for(value, end)]
                 if places:
                     callee = _give(callee, end, places)
                     count("results", len(places))
@@ -73,17 +77,17 @@ class ResultsToArgumentsPass(ModulePass):
                 for call in callee.calls:
                     call.attributes[BORROWS] = UnitAttr()
 
-
-def _is_made_for(value: SSAValue, end: ReturnOp) -> bool:
-    """Whether ``value`` is a buffer of static sizes, allocated in the block of the terminator ``end`` and returned once."""
-    made = value.owner
-    return (
-        isinstance(made, AllocOp)
-        and made.parent is end.parent
-        and made.arena is None
-        and not made.numbers
-        and [*end.operands].count(value) == 1
-    )
+    def _is_made_for(self, value: SSAValue, end: ReturnOp) -> bool:
+        """Whether ``value`` is a buffer of static sizes, allocated in the block of the terminator ``end`` and returned once."""
+        made = value.owner
+        return (
+            isinstance(made, AllocOp)
+            and made.parent is end.parent
+            and made.arena is None
+            and not made.numbers
+            and (self.largest is None or made.needed() <= self.largest)
+            and [*end.operands].count(value) == 1
+        )
 
 
 def _give(callee: Callee, end: ReturnOp, places: Sequence[int]) -> Callee:

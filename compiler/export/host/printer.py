@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -62,6 +62,7 @@ class FunctionPrinter:
         self.env: dict[SSAValue, str] = dict(arguments)
         self.lines = [self._head(name, [value for value in block.args if value not in arguments])]
         self.arenas = dict[SSAValue, tuple[str, str]]()
+        self._released = set[str]()
         for value in block.args:
             if isinstance(value.type, ArenaType):
                 self.enter(value)
@@ -105,6 +106,14 @@ class FunctionPrinter:
         for value in op.results:
             for stream in self._guests.get(value, ()):
                 self.emit(f"{self.host.streams()}.record_use({self.env[value]}, {stream})")
+
+    def release(self, values: Iterable[SSAValue]) -> None:
+        """Delete the names of ``values`` that are not deleted yet. Those in an arena stay, as it does."""
+        found = dict.fromkeys(self.env.get(value, "") for value in values if alloc_in_arena(value) is None)
+        names = [name for name in found if name.isidentifier() and name not in self.host.globals.values]
+        if names := [name for name in names if name not in self._released]:
+            self.emit(f"del {', '.join(names)}")
+            self._released.update(names)
 
     # names and text
 
@@ -207,10 +216,7 @@ def _view(p: FunctionPrinter, op: ViewOp) -> None:
 
 
 def _free(p: FunctionPrinter, op: FreeOp) -> None:
-    names = [p.env.get(value, "") for value in op.values if alloc_in_arena(value) is None]  # an arena stays allocated
-    names = [name for name in dict.fromkeys(names) if name.isidentifier() and name not in p.host.globals.values]
-    if names:
-        p.emit(f"del {', '.join(names)}")
+    p.release(op.values)
 
 
 # kernels
@@ -268,8 +274,20 @@ def _call(p: FunctionPrinter, op: func.CallOp | SubgraphOp) -> None:
     if isinstance(op, func.CallOp) and is_once(op):
         p.env.update(p.host.frozen(op))
         return
-    callee = p.host.function(op.callee.root_reference.data)
-    p.assign(op, f"{callee}({', '.join(p.env[value] for value in op.operands)})", sequence=True)
+    symbol, given = op.callee.root_reference.data, ", ".join(p.env[value] for value in op.operands)
+    callee = p.host.function(symbol)
+    if is_boxed(p.host.functions[symbol].body.block):  # the list has the last references to what ends with the call
+        p.emit(f"{(boxed := p.names.new('args'))} = [{given}]")
+        p.release(value for value in _released_after(op) if value in op.operands)
+        given = boxed
+    p.assign(op, f"{callee}({given})", sequence=True)
+
+
+def _released_after(op: Operation) -> Iterator[SSAValue]:
+    """The values that are released immediately after ``op``."""
+    while isinstance(following := op.next_op, FreeOp):
+        yield from following.values
+        op = following
 
 
 def _function_call(p: FunctionPrinter, op: CallFunctionOp) -> None:

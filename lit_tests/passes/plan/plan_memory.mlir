@@ -221,7 +221,7 @@ func.func @main() {
 // CHECK:         %a = plan.alloc {plan.short_lived} : tensor<256x256xf32>
 // CHECK:         %s = plan.alloc %arena[0] : tensor<f32>
 // SMALL-LABEL: func.func @brief
-// SMALL:         %a = plan.alloc : tensor<256x256xf32>
+// SMALL:         %a = plan.alloc {plan.short_lived} : tensor<256x256xf32>
 func.func @brief(%x: tensor<256x256xf32>) -> tensor<256xf32> {
   %a = plan.alloc : tensor<256x256xf32>
   %0 = torch.aten.exp.out(%x, out = %a) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>

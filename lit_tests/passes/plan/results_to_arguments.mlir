@@ -1,5 +1,11 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=results-to-arguments | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=results-to-arguments,results-to-arguments | filecheck %s
+// RUN: fxc-opt %s --split-input-file -p "results-to-arguments{largest=16}" | filecheck %s
+// RUN: fxc-opt %s --split-input-file -p "results-to-arguments{largest=15}" | filecheck %s --check-prefix=LARGE
+
+/// A buffer of 16 bytes is allocated where it is written if it is too large.
+// LARGE-LABEL: func.func private @f(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<f32>)
+// LARGE:         %a, %b = func.call @f(%x) {plan.borrows} : (tensor<4xf32>)
 
 /// What a function makes it gets; what it allocates by an operator it still returns. The names of results stay.
 // CHECK-LABEL: func.func private @f(%x: tensor<4xf32>, %m: tensor<4xf32>) -> tensor<f32>
