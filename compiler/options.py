@@ -40,6 +40,8 @@ class Options:
     - ``cuda_graphs``: record the launches of a call on a GPU once, and replay them as one CUDA graph.
     - ``memory_budget``: peak memory of a training step by ``torch.compile``, beside parameters and inputs: bytes, also as
       ``"64MiB"``; or a fraction from 0, the lowest possible, to 1, where little is computed again.
+    - ``offload``: bytes of tensors on accelerators, saved for the backward, to move to the host meanwhile, the largest first;
+      or a fraction of them.
     - ``move_inputs``: copy inputs on another device than in the example to that device, instead of refusing them.
     - ``streams``: the maximum number of GPU streams of a call, without ``pipeline``; 1: the stream of the caller only.
     - ``strict``: every group of fused operators must be a compiled kernel: KernelError for a group without a kernel, or with a
@@ -63,6 +65,7 @@ class Options:
     cache_plans: bool = True
     cuda_graphs: bool = False
     memory_budget: float | str = 1.0
+    offload: float | str = 0.0
     move_inputs: bool = False
     streams: int = 1
     strict: bool = False

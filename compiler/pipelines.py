@@ -161,15 +161,20 @@ JOINT = NamedPipeline(
         PassSpec("apply-patterns"),
         PassSpec("dce"),
         PassSpec("partition-min-cut"),
+        PassSpec("offload-saved"),
         PassSpec("split-joint"),
         PassSpec("reorder-for-memory"),
     ),
-    options=MappingProxyType({"budget": (("partition-min-cut", "budget"),)}),
+    options=MappingProxyType({
+        "budget": (("partition-min-cut", "budget"),),
+        "offload": (("offload-saved", "bytes"),),
+    }),
 )  # fmt: skip
 """Simplify a captured joint graph of forward and backward, and split it into a module for each. ``torch.compile`` runs it
 before ``aot-forward`` and ``aot-backward``.
 
-``budget``: of ``partition-min-cut``, bytes of peak memory or a fraction from 0, the lowest peak, to 1.
+``budget``: of ``partition-min-cut``, bytes of peak memory or a fraction from 0, the lowest peak, to 1. ``offload``: the bytes
+that ``offload-saved`` moves to the host.
 """
 
 LOWER_KERNELS = NamedPipeline(

@@ -118,8 +118,8 @@ def _fall_back(options: Options, instead: str, error: FxcError) -> None:
 
 
 def joint_pipeline(options: Options) -> str:
-    """The text of the pipeline ``joint`` with ``options.memory_budget``."""
-    return str(PassSpec.of("joint", budget=options.memory_budget))
+    """The text of the pipeline ``joint`` with ``options.memory_budget`` and ``options.offload``."""
+    return str(PassSpec.of("joint", budget=options.memory_budget, offload=options.offload))
 
 
 def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:

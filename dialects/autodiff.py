@@ -67,6 +67,9 @@ PART, SAVED, RECOMPUTED = "autodiff.part", "autodiff.saved", "autodiff.recompute
 """Of an operation of a joint graph: the part that it must be in, ``forward`` or ``backward``; the indices of its results that
 are saved for the backward, elements if it returns a tuple; and that the backward computes it again."""
 
+OFFLOADED = "autodiff.offloaded"
+"""The indices of saved results that wait for the backward in memory of the host."""
+
 
 def is_differentiable(type: Attribute) -> bool:
     """Whether a value of ``type`` can have a gradient: a tensor of floating-point or complex numbers."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from itertools import chain, combinations
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -12,12 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import OpResult, SSAValue
 
+from fxc.dialects.autodiff import OFFLOADED
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.driver.runner import run_pipeline
 from fxc.errors import PipelineError
 from fxc.passes.analysis.hinted_sizes import HintedSizes
-from fxc.passes.analysis.joint_graph import joint_graph, must_run
+from fxc.passes.analysis.joint_graph import can_be_offloaded, joint_graph, mark_results, must_run
+from fxc.passes.joint import offload_saved
 from fxc.passes.joint.partition_min_cut.budgets import Budget
 from fxc.passes.joint.partition_min_cut.dataflow import Dataflow
 from fxc.passes.joint.partition_min_cut.knapsack import MOST, best_choices, evenly
@@ -25,6 +30,7 @@ from fxc.passes.joint.partition_min_cut.minimum_cut import Plan
 from fxc.passes.joint.partition_min_cut.network import SINK, SOURCE, Network, UnboundedCut
 from fxc.passes.joint.partition_min_cut.peak import peak_of
 from fxc.passes.joint.partition_min_cut.recomputation import LONGEST_CHAIN
+from fxc.passes.joint.split_joint import split_joint
 from fxc.pipelines import parse_pipeline
 from fxc.program.program import new_context
 from fxc.testing import parse
@@ -118,6 +124,49 @@ def test_parts_compute_what_the_joint_graph_does(seed: int, budget: float) -> No
     torch.manual_seed(seed)
     found = run_parts(partitioned(module, budget, ",split-joint"), len(graph.results), values[:2], values[2:])
     assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=10, deadline=None)
+def test_offloaded_tensors_come_back(seed: int) -> None:
+    """Copies to the host are copies on the host, too."""
+    module = partitioned(parse(random_joint(seed)))
+    graph = joint_graph(module)
+    saved = [value for value in graph.demand().saved if can_be_offloaded(value)]
+    for value in saved:
+        assert isinstance(value, OpResult)
+        mark_results(value.op, [value.index], OFFLOADED)
+    values, count = [torch.randn(SIZE, SIZE) for _ in range(3)], len(graph.results)
+    torch.manual_seed(seed)
+    expected = run(clone_module(module), values)
+    run_pipeline(new_context(), module, parse_pipeline("split-joint"))
+    copies = [len(re.findall(r"_to_copy.default\(.*device = ", text)) for text in print_module(module).split("@backward")]
+    assert copies == [len(saved)] * 2
+    torch.manual_seed(seed)
+    assert_close(run_parts(module, count, values[:2], values[2:]), expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_torch_compile_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With memory of the host in the place of an accelerator's."""
+    monkeypatch.setattr(offload_saved, "device", str)
+    moved, plain = list[str](), split_joint._Body.moved
+
+    def record(body: Any, value: SSAValue, to: str) -> SSAValue:
+        moved.append(to)
+        return plain(body, value, to)
+
+    monkeypatch.setattr(split_joint._Body, "moved", record)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4), torch.nn.Softmax(-1))
+    x = torch.randn(3, 8)
+    model(x).square().sum().backward()
+    expected = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    torch.compiler.reset()
+    options: dict[str, Any] = {"offload": 1.0, "fallback": False}
+    torch.compile(model, backend="fxc", options=options)(x).square().sum().backward()
+    assert "cpu" in moved
+    assert_close([parameter.grad for parameter in model.parameters()], expected)
 
 
 @given(st.integers(0, 10**6))

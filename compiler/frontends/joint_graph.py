@@ -29,7 +29,7 @@ from fxc.dialects.torch_ops.operators import torch_op
 from fxc.errors import CaptureError
 from fxc.frontends.dynamo_graphs import bases_of
 from fxc.frontends.import_fx import import_fx
-from fxc.passes.analysis.joint_graph import mark_recomputed, mark_results_saved
+from fxc.passes.analysis.joint_graph import mark_recomputed, mark_results
 from fxc.program.program import Program
 
 _RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
@@ -163,9 +163,9 @@ def _mark(node: Node, ops: Mapping[str | None, Operation], policies: Mapping[Nod
     source = node.args[0] if node.target is operator.getitem else None
     if isinstance(source, Node) and is_sequence(source.meta.get("val")):
         if policy is CheckpointPolicy.MUST_SAVE and isinstance(index := node.args[1], int):
-            mark_results_saved(ops[source.name], [index])
+            mark_results(ops[source.name], [index])
     elif policy is CheckpointPolicy.MUST_SAVE:
         value = node.meta.get("val")
-        mark_results_saved(op, range(len(value)) if is_sequence(value) else [0])
+        mark_results(op, range(len(value)) if is_sequence(value) else [0])
     elif policy in _RECOMPUTE:
         mark_recomputed(op)

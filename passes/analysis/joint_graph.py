@@ -12,12 +12,13 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, M
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor, layout, strides
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import has_side_effect, is_random, writes
 from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry
 from fxc.dialects.fx import GetAttrOp, OutputOp
+from fxc.dialects.plan.types import is_dense
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import is_constant
@@ -68,7 +69,7 @@ class JointGraph:
             if op is self.block.last_op or not ((op in self.backward and must_run(op)) or needed.intersection(op.results)):
                 continue
             if op not in self.backward:
-                marked = saved_results(op)
+                marked = marked_results(op)
                 saved += [value for value in reversed(op.results) if value in needed and value in marked]
                 unsaved = [value for value in reversed(op.results) if value in needed and value not in marked]
                 if not unsaved:
@@ -200,10 +201,20 @@ def can_be_saved(value: SSAValue) -> bool:
     return is_tensor(value.type) or is_number(value)
 
 
-def saved_results(op: Operation) -> list[SSAValue]:
-    """The results of ``op`` that are marked as saved."""
-    mark = op.attributes.get(SAVED)
-    if not isinstance(mark, DenseArrayBase) or (len(op.results) == 1 and isinstance(op.results[0].type, TupleType)):
+def can_be_offloaded(value: SSAValue) -> bool:
+    """Whether a copy of ``value`` on another device has its strides."""
+    is_strided = is_tensor(value.type) and layout(value.type) == "strided"
+    return is_strided and is_tensor(value.type) and (strides(value.type) is None or is_dense(value.type))
+
+
+def marked_results(op: Operation | Block, name: str = SAVED) -> list[SSAValue]:
+    """The results of ``op`` that are marked as saved, or by the mark ``name``; none for the block of an argument."""
+    mark = op.attributes.get(name) if isinstance(op, Operation) else None
+    if (
+        not isinstance(op, Operation)
+        or not isinstance(mark, DenseArrayBase)
+        or (len(op.results) == 1 and isinstance(op.results[0].type, TupleType))
+    ):
         return []
     return [op.results[int(i)] for i in mark.get_values()]
 
@@ -212,14 +223,14 @@ def mark_saved(value: SSAValue) -> None:
     """Mark ``value``, the result of an operation, as saved for the backward."""
     op = value.owner
     assert isinstance(op, Operation)
-    mark_results_saved(op, [i for i, result in enumerate(op.results) if result is value])
+    mark_results(op, [i for i, result in enumerate(op.results) if result is value])
 
 
-def mark_results_saved(op: Operation, indices: Iterable[int]) -> None:
-    """Mark results of ``op``, or elements if it returns a tuple, as saved, beside those that are."""
-    known = op.attributes.get(SAVED)
+def mark_results(op: Operation, indices: Iterable[int], name: str = SAVED) -> None:
+    """Mark results of ``op``, or elements if it returns a tuple, as saved, or by ``name``, beside those that are."""
+    known = op.attributes.get(name)
     before = map(int, known.get_values()) if isinstance(known, DenseArrayBase) else ()
-    op.attributes[SAVED] = DenseArrayBase.from_list(i64, sorted({*before, *indices}))
+    op.attributes[name] = DenseArrayBase.from_list(i64, sorted({*before, *indices}))
 
 
 def mark_recomputed(op: Operation) -> None:

@@ -6,11 +6,11 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, Tuple
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
+from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, OFFLOADED, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.text.diagnostics import OpPassFailedException
 
-_OF_OPERATIONS, _OF_ARGUMENTS = (SAVED, RECOMPUTED, PART), (TANGENT, WRITTEN, HELD)
+_OF_OPERATIONS, _OF_ARGUMENTS = (SAVED, RECOMPUTED, PART, OFFLOADED), (TANGENT, WRITTEN, HELD)
 _MARKS = (*_OF_OPERATIONS, *_OF_ARGUMENTS)
 
 
@@ -41,14 +41,21 @@ def _check_mark(name: str, value: Attribute, op: Operation) -> None:
         _check_unit(name, value, op)
     elif name == PART and value not in (StringAttr("forward"), StringAttr("backward")):
         raise OpPassFailedException(f'{PART} is {value}, but "forward" or "backward" is expected', op)
-    elif name == SAVED:
-        indices = [-1]
-        if isinstance(value, DenseArrayBase) and value.elt_type == i64:
-            indices = [int(i) for i in value.get_values()]
+    elif name in (SAVED, OFFLOADED):
+        indices = _indices(value)
         is_tuple = len(op.results) == 1 and isinstance(op.results[0].type, TupleType)
         if min(indices, default=0) < 0 or (not is_tuple and max(indices, default=-1) >= len(op.results)):
-            message = f"{SAVED} is {value}, but an array<i64> of indices of the {len(op.results)} results is expected"
+            message = f"{name} is {value}, but an array<i64> of indices of the {len(op.results)} results is expected"
             raise OpPassFailedException(message, op)
+        if name == OFFLOADED and not set(indices) <= set(_indices(op.attributes.get(SAVED))):
+            raise OpPassFailedException(f"{OFFLOADED} is {value}, but not all of these results are marked {SAVED}", op)
+
+
+def _indices(value: Attribute | None) -> list[int]:
+    """The numbers of an array<i64>; -1 for another attribute."""
+    if isinstance(value, DenseArrayBase) and value.elt_type == i64:
+        return [int(i) for i in value.get_values()]
+    return [-1]
 
 
 def _check_unit(name: str, value: Attribute, op: Operation) -> None:

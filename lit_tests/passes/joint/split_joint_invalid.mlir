@@ -103,7 +103,7 @@ attributes {autodiff.forward_results = 1 : i64} {
 
 func.func @misspelled(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
 attributes {autodiff.forward_results = 1 : i64} {
-  // expected-error @below {{autodiff.save is no mark of an operation; autodiff.saved, autodiff.recomputed, autodiff.part are}}
+  // expected-error @below {{autodiff.save is no mark of an operation; autodiff.saved, autodiff.recomputed, autodiff.part, autodiff.offloaded are}}
   %y = torch.aten.exp.default(%x) {autodiff.save = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
   fx.output([%y, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
 }
@@ -141,4 +141,24 @@ attributes {autodiff.forward_results = 1 : i64} {
     fx.output((%c,)) : (tensor<4xf32>) -> ()
   }) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
   fx.output([%r, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+func.func @not_saved(%x: tensor<4xf32>, %d: tensor<4xf32> {autodiff.tangent})
+attributes {autodiff.forward_results = 1 : i64} {
+  // expected-error @below {{autodiff.offloaded is array<i64: 0>, but not all of these results are marked autodiff.saved}}
+  %y = torch.aten.exp.default(%x) {autodiff.offloaded = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output([%y, %d]) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+!g = tensor<4xf32, #torch.meta<strides = [2]>>
+func.func @gaps(%x: !g, %d: tensor<4xf32> {autodiff.tangent}) attributes {autodiff.forward_results = 1 : i64} {
+  // expected-error @below {{%y of type tensor<4xf32, #torch.meta<strides = [2]>> is marked autodiff.offloaded, but its elements have gaps; remove the mark}}
+  %y = torch.aten.exp.default(%x) {autodiff.saved = array<i64: 0>, autodiff.offloaded = array<i64: 0>} : (!g) -> !g
+  %z = torch.aten.sin.default(%y) : (!g) -> tensor<4xf32>
+  %e = torch.aten.mul.Tensor(%d, %y) : (tensor<4xf32>, !g) -> tensor<4xf32>
+  fx.output([%z, %e]) : (tensor<4xf32>, tensor<4xf32>) -> ()
 }

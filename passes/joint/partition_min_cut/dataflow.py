@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from fxc.dialects.autodiff import RECOMPUTED
-from fxc.passes.analysis.joint_graph import JointGraph, may_repeat, must_run, saved_results, values_read
+from fxc.passes.analysis.joint_graph import JointGraph, marked_results, may_repeat, must_run, values_read
 from fxc.passes.operators.costs import Costs
 
 FAR = 10**9
@@ -34,7 +34,7 @@ class Dataflow:
         self.in_forward = [op in graph.forward for op in self.ops]
         self.in_backward = [op in graph.backward for op in self.ops]
         self.distance = self._distances()
-        self.saved = [saved_results(op) for op in self.ops]
+        self.saved = [marked_results(op) for op in self.ops]
         self.is_marked = [RECOMPUTED in op.attributes and may_repeat(op) for op in self.ops]
         last = graph.block.last_op
         self.returned = set(last.operands if last is not None else ())

@@ -3,6 +3,7 @@
 Assumes  a joint graph at the torch level, in which a partition pass marked what is saved.
 Ensures  ``@forward`` returns the results, then saved tensors, then saved numbers; ``@backward`` takes the numbers, the
          tensors and the tangents. Random operators that are computed again use the saved state of the generator.
+         Tensors marked ``autodiff.offloaded`` are copied to the host, and back before their first reader.
 Leaves   declarations, which both modules have; modules without a joint graph. Of a primal that is overwritten, and of
          its new value, it saves copies. Fails where the backward reads what is neither saved nor computed again.
 Cost     a copy of the graph.
@@ -43,13 +44,13 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.attributes.types import IntType, conditions_of
-from fxc.dialects.attributes.values import int_attr, str_attr
-from fxc.dialects.autodiff import FORWARD_RESULTS, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
+from fxc.dialects.attributes.types import IntType, conditions_of, device, dtype_name, is_tensor, sizes, strides, tensor_type
+from fxc.dialects.attributes.values import device_attr, int_attr, str_attr
+from fxc.dialects.autodiff import FORWARD_RESULTS, OFFLOADED, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import is_random, is_view
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
@@ -57,8 +58,20 @@ from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import storage_bytes
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.text.syntax import written_name
+from fxc.dialects.torch_ops import torch_op
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.joint_graph import Demand, JointGraph, Leaf, is_joint, is_number, joint_graph, must_run, values_read
+from fxc.passes.analysis.joint_graph import (
+    Demand,
+    JointGraph,
+    Leaf,
+    can_be_offloaded,
+    is_joint,
+    is_number,
+    joint_graph,
+    marked_results,
+    must_run,
+    values_read,
+)
 from fxc.passes.analysis.write_backs import MUTATES, copy_of
 from fxc.passes.joint.split_joint.generator_state import run_with_state, save_state
 from fxc.passes.rewriting.extraction import with_entry
@@ -110,11 +123,11 @@ class _Body:
     attributes: list[DictionaryAttr] = field(default_factory=list[DictionaryAttr])
     names: set[str] = field(default_factory=set[str])
 
-    def argument(self, like: SSAValue, attributes: DictionaryAttr) -> BlockArgument:
+    def argument(self, like: SSAValue, attributes: DictionaryAttr, type: Attribute | None = None) -> BlockArgument:
         stem = like._name or "saved"
         name = next(each for each in (stem, *(f"{stem}_{i}" for i in range(1, len(self.names) + 2))) if each not in self.names)
         self.names.add(name)
-        made = self.block.insert_arg(like.type, len(self.block.args))
+        made = self.block.insert_arg(like.type if type is None else type, len(self.block.args))
         made._name = name
         made.location = like.location if isinstance(like, BlockArgument) else like.owner.location  # type: ignore[union-attr]
         is_new = attributes.data.get("fx.name") == _SAVED or (name != stem and "fx.name" in attributes.data)
@@ -123,7 +136,7 @@ class _Body:
 
     def add(self, op: Operation) -> None:
         copy = copy_op(op, self.values)
-        for mark in (PART, SAVED, RECOMPUTED):
+        for mark in (PART, SAVED, RECOMPUTED, OFFLOADED):
             copy.attributes.pop(mark, None)
         self.block.add_op(copy)
 
@@ -131,6 +144,17 @@ class _Body:
         """A copy of ``value`` of the joint graph, which is an argument or becomes one that the next call overwrites."""
         self.block.add_ops(ops := copy_of(self.values[value]))
         return ops[-1].results[0]
+
+    def moved(self, value: SSAValue, to: str) -> SSAValue:
+        """A copy of ``value``, a value of the part, on another device."""
+        type = value.type
+        assert is_tensor(type)
+        there = tensor_type(dtype_name(type.element_type), sizes(type), strides(type), to)
+        copy = torch_op("aten._to_copy.default").build_call([value], {"device": device_attr(to)}, [there])
+        copy.location = value.owner.location if isinstance(value.owner, Operation) else value.location  # type: ignore[attr-defined]
+        copy.results[0]._name = value._name
+        self.block.add_op(copy)
+        return copy.results[0]
 
     def function(self, written: Sequence[tuple[SSAValue, SSAValue]], returned: Iterable[Leaf], like: FuncOp) -> FuncOp:
         """The function that returns ``returned`` and writes arguments."""
@@ -161,12 +185,21 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     shared = graph.written | {back.value for back in graph.write_backs if not back.in_backward}
     needed = dict.fromkeys([*demand.arguments, *_numbers_in_conditions(graph)])
     read = {each: forward.copied(each) if each in shared else forward.values[each] for each in needed}
+    offloaded = {value for value in demand.saved if value in marked_results(value.owner, OFFLOADED)}
+    for value in offloaded:
+        _check_offloaded(value)
     for op in graph.block.ops:
         if op in replayed and isinstance(op, TorchOp):
             states[op] = save_state(ctx, op, forward.block, forward.values)
         elif op in graph.forward:
             forward.add(op)
-    read |= {value: forward.copied(value) if value in shared else forward.values[value] for value in demand.saved}
+            read |= {value: forward.moved(forward.values[value], "cpu") for value in op.results if value in offloaded}
+    read |= {
+        value: forward.copied(value) if value in shared else forward.values[value]
+        for value in demand.saved
+        if value not in offloaded
+    }
+    read = {value: read[value] for value in (*needed, *demand.saved)}
     targets = [back.argument for back in graph.write_backs if back.in_backward]
     apart = [each for each in dict.fromkeys(targets) if read.get(each) is not forward.values[each] and each not in graph.state]
     numbers = [value for value in read if is_number(value)]
@@ -179,7 +212,16 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
     made = forward.function(written, [*returned, *saved, *(read[value] for value in numbers)], graph.function)
 
     backward = _Body(Block(), {})
-    backward.values |= {value: backward.argument(value, _facts(value, facts)) for value in (*numbers, *tensors)}
+    given = {value: backward.argument(value, _facts(value, facts), read[value].type) for value in (*numbers, *tensors)}
+    backward.values |= {value: argument for value, argument in given.items() if value not in offloaded}
+
+    def bring(values: Iterable[Leaf]) -> None:
+        """Copy what is offloaded to its device, where it is first read."""
+        for value in values:
+            if isinstance(value, SSAValue) and value in given and value not in backward.values:
+                assert is_tensor(value.type)
+                backward.values[value] = backward.moved(given[value], device(value.type))
+
     memory: dict[SSAValue, SSAValue] = {each: backward.argument(each, facts[each]) for each in apart}
     known = {op: backward.argument(state, _facts(state, facts)) for op, state in states.items()}
     for each in graph.block.args:
@@ -188,15 +230,23 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
         elif each in graph.state:
             backward.values[each] = backward.argument(each, facts[each])
     for op in demand.ops:
+        bring(values_read(op))
         if op in known:
             assert isinstance(op, TorchOp)
             run_with_state(op, known[op], backward.block, backward.values)
         else:
             backward.add(op)
+    bring([*graph.gradients, *(back.value for back in graph.write_backs if back.in_backward)])
     memory |= {each: backward.values[each] for each in targets if each not in memory}
     written = [(backward.values[back.value], memory[back.argument]) for back in graph.write_backs if back.in_backward]
     gradients = [backward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.gradients]
     return made, backward.function(written, gradients, graph.function)
+
+
+def _check_offloaded(value: SSAValue) -> None:
+    if not can_be_offloaded(value) and isinstance(value.owner, Operation):
+        message = f"%{written_name(value) or '_'} of type {value.type} is marked {OFFLOADED}, but its elements have gaps"
+        raise OpPassFailedException(f"{message}; remove the mark", value.owner)
 
 
 def _numbers_in_conditions(graph: JointGraph) -> list[SSAValue]:
@@ -230,12 +280,13 @@ def _report(name: str, graph: JointGraph, demand: Demand) -> None:
         readers.update(dict.fromkeys(values_read(op), op))
     for value in (*demand.arguments, *demand.saved):
         bytes, owner, reader = storage_bytes(value.type), value.owner, readers.get(value)
+        where = " on the host" if value in marked_results(owner, OFFLOADED) else ""
         size = "a number" if is_number(value) else "memory of unknown size" if bytes is None else f"{bytes} bytes"
         if isinstance(owner, Operation) and is_view(owner):
             size = f"a view of {size}"
         use = "is a gradient" if reader is None else f"is read by {_operator(reader)}"
         defined = [owner] if isinstance(owner, Operation) else [reader] if reader is not None else []
-        remark(name, f"saves {size}, because %{written_name(value) or '_'} {use}", *defined)
+        remark(name, f"saves {size}{where}, because %{written_name(value) or '_'} {use}", *defined)
 
 
 def _operator(op: Operation) -> str:
