@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     from fxc.options import Options
     from fxc.patterns.register import register_pattern, trace_pattern
     from fxc.patterns.replace import replace_pattern
-    from fxc.program.interpreter import Interpreter
+    from fxc.program.interpreter import Interpreter, Profiler
     from fxc.program.program import Program
     from fxc.runtime.cache import Compiled
     from fxc.runtime.memory_cache import release_memory
+    from fxc.transformer import Transformer
 
 _HOMES = {
     "Compiled": "fxc.runtime.cache",
     "ExecutionPlan": "fxc.execution_plan",
     "Interpreter": "fxc.program.interpreter",
     "Options": "fxc.options",
+    "Profiler": "fxc.program.interpreter",
     "Program": "fxc.program.program",
+    "Transformer": "fxc.transformer",
     "capture": "fxc.api",
     "compile": "fxc.api",
     "import_fx": "fxc.api",
@@ -45,7 +48,9 @@ __all__ = [
     "ExecutionPlan",
     "Interpreter",
     "Options",
+    "Profiler",
     "Program",
+    "Transformer",
     "capture",
     "compile",
     "errors",

@@ -66,11 +66,12 @@ def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
 
     By default parameters, buffers and constants are attributes of the GraphModule, and it has the signature of the captured
     model, including the nesting of an exported program. With ``lifted=True`` they are placeholders, as in the imported graph,
-    node for node. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
+    node for node. ``node.meta["val"]`` has fake tensors of the types of the IR, which ``import_fx`` reads. Raises TargetError
+    for a callee that a graph may not name, WeightsError for a tensor without a value.
     """
     require_program(program, "to_fx")
     later = program.later or LaterDerivatives(Options.from_env())
-    return graph_module.to_fx(replace(program, later=later), lifted=lifted)
+    return graph_module.to_fx(replace(program, later=later), lifted=lifted, for_users=True)
 
 
 def run_passes(

@@ -2,12 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 import fxc
 
@@ -19,16 +18,13 @@ class FlopCounter(fxc.Interpreter):
         super().__init__(program)
         self.flops = Counter[str]()
 
-    def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
-        results = super().op(op, env)
-        shapes = [tuple(result.shape) for result in results if isinstance(result, torch.Tensor)]
-        print(f"{op.name.removeprefix('torch.'):28} -> {shapes}")
-        match op.name:
-            case "torch.aten.linear.default" | "torch.aten.conv2d.default":
-                weight = env[op.operands[1]]
-                per_element = 2 * math.prod(weight.shape[1:])
-                self.flops[op.name] += per_element * results[0].numel()
-        return results
+    def run_node(self, op: Operation) -> Any:
+        result = super().run_node(op)
+        print(f"{op.name.removeprefix('torch.'):28} -> {tuple(result.shape)}")
+        if op.name in ("torch.aten.linear.default", "torch.aten.conv2d.default"):
+            weight = self.env[op.operands[1]]
+            self.flops[op.name] += 2 * math.prod(weight.shape[1:]) * result.numel()
+        return result
 
 
 model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 6 * 6, 10)).eval()
@@ -41,3 +37,8 @@ for operator, count in counter.flops.items():
 torch.testing.assert_close(result, model(x))
 assert counter.flops["torch.aten.conv2d.default"] == 2 * 3 * 3 * 3 * (2 * 8 * 6 * 6)
 assert counter.flops["torch.aten.linear.default"] == 2 * (8 * 6 * 6) * (2 * 10)
+
+profiler = fxc.Profiler(counter.program)
+for _ in range(3):
+    profiler.run(x)
+print(profiler.summary())

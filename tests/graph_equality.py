@@ -11,7 +11,7 @@ from torch.fx import Graph, Node
 
 
 def assert_same_graph(expected: Graph, actual: Graph, *, traces: bool = True) -> None:
-    """Equal nodes in order: kind, name, target, positional and keyword arguments as they were given, and the user's line."""
+    """Equal nodes in order: kind, name, target, arguments as they were given, type annotation, and the user's line."""
     left, right = list(expected.nodes), list(actual.nodes)
     assert [node.name for node in left] == [node.name for node in right]
     for a, b in zip(left, right, strict=True):
@@ -20,6 +20,7 @@ def assert_same_graph(expected: Graph, actual: Graph, *, traces: bool = True) ->
         assert list(a.kwargs) == list(b.kwargs), f"{a.format_node()}: keywords {list(a.kwargs)} became {list(b.kwargs)}"
         assert same_value(a.kwargs, b.kwargs), f"{a.format_node()}: keywords {a.kwargs} became {b.kwargs}"
         if traces:
+            assert a.type == b.type and a.meta.get("is_wrapped") == b.meta.get("is_wrapped"), a.format_node()
             assert a.meta.get("stack_trace") == b.meta.get("stack_trace"), a.format_node()
 
 

@@ -420,9 +420,9 @@ def test_interpreter_can_be_subclassed() -> None:
     seen = list[str]()
 
     class Log(fxc.Interpreter):
-        def op(self, op: Any, env: Any) -> Any:
+        def run_node(self, op: Any) -> Any:
             seen.append(op.name)
-            return super().op(op, env)
+            return super().run_node(op)
 
     model = Plain().eval()
     for route in ("export", "symbolic_trace"):

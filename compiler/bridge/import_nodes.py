@@ -10,6 +10,7 @@ from torch.fx import GraphModule, Node
 from xdsl.dialects.builtin import NameLoc, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from fxc.bridge.annotations import annotation_text
 from fxc.bridge.callables import function_name, is_allowed
 from fxc.bridge.location import ModuleStack, node_location, with_regions
 from fxc.bridge.modules import declare_module, modules_of
@@ -198,7 +199,9 @@ class GraphImporter:
             (str(key), str(path), cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}")
             for key, (path, cls) in modules.items()
         )
-        return node_location(node.name, node.meta.get("stack_trace"), stack)
+        notes = {"type": annotation_text(node.type), "wrapped": "" if node.meta.get("is_wrapped") else None}
+        known = tuple([(key, text) for key, text in notes.items() if text is not None])
+        return node_location(node.name, node.meta.get("stack_trace"), stack, known)
 
 
 def _attribute(owner: Any, path: str) -> Any:

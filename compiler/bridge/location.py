@@ -15,6 +15,9 @@ from xdsl.ir import Attribute, Operation
 ModuleStack = tuple[tuple[str, str, str], ...]
 """``(key, path, class)`` of each module around a node, outermost first, as in ``nn_module_stack``."""
 
+Notes = tuple[tuple[str, str], ...]
+"""Other facts of a node: ``type``, its annotation, and ``wrapped``, the mark of a function that torch.fx.wrap made a leaf."""
+
 _FRAME = re.compile(r'  File "([^"]*)", line (\d+), in ([^\n]*)\n((?:    [^\n]*\n)*)')
 _NOTHING = NoneAttr()
 _WHOLE = "whole"
@@ -22,9 +25,10 @@ _WHOLE = "whole"
 
 
 @lru_cache(8192)
-def node_location(name: str, trace: str | None = None, modules: ModuleStack = ()) -> NameLoc:
-    """Return the location of the node ``name`` with FX's ``stack_trace`` and ``nn_module_stack``."""
-    parts = [*_trace_locations(trace), *_module_locations(modules)]
+def node_location(name: str, trace: str | None = None, modules: ModuleStack = (), notes: Notes = ()) -> NameLoc:
+    """Return the location of the node ``name`` with FX's ``stack_trace`` and ``nn_module_stack``, and with ``notes``."""
+    noted = [NameLoc(StringAttr(key), NameLoc(StringAttr(text), _NOTHING)) for key, text in notes]
+    parts = [*_trace_locations(trace), *_module_locations(modules), *noted]
     inner: Attribute = _NOTHING if not parts else parts[0] if len(parts) == 1 else FusedLoc(tuple(parts), _NOTHING)
     return NameLoc(StringAttr(name), inner)
 
@@ -76,6 +80,14 @@ def module_stack(location: Attribute) -> ModuleStack:
         if isinstance(part, NameLoc) and part.desc.data == "module" and isinstance(part.location, NameLoc)
         if isinstance(part.location.location, NameLoc) and isinstance(part.location.location.location, NameLoc)
     )
+
+
+def note(location: Attribute, key: str) -> str | None:
+    """Return the note ``key`` of a location, or None if it has none."""
+    for part in _parts(location):
+        if isinstance(part, NameLoc) and part.desc.data == key and isinstance(part.location, NameLoc):
+            return part.location.desc.data
+    return None
 
 
 def places(op: Operation) -> str:

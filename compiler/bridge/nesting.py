@@ -22,8 +22,8 @@ from fxc.dialects.attributes.values import SSA, SSAAttr, count_ssa, decode_const
 from fxc.dialects.text.nesting import NestingAttr
 from fxc.errors import CaptureError, FxcError
 
-INPUTS, OUTPUTS = "fx.inputs", "fx.outputs"
-"""The function attributes with the nestings of a captured model: (args, kwargs), and its result."""
+INPUTS, OUTPUTS, NAMES = "fx.inputs", "fx.outputs", "fx.arguments"
+"""The function attributes with the nestings of a captured model: (args, kwargs), and its result; and the names of arguments."""
 
 
 class _Leaf:
@@ -49,6 +49,12 @@ def nesting_attr(spec: TreeSpec) -> Attribute:
     except (NotImplementedError, TypeError) as error:
         hint = "nest inputs and outputs in lists, tuples, named tuples and dicts"
         raise CaptureError(f"the nesting of inputs or outputs cannot be written: {error}", hint=hint) from error
+
+
+def has_keywords(spec: TreeSpec) -> bool:
+    """Whether ``spec`` is that of (args, kwargs)."""
+    children = spec.children()
+    return spec.type is tuple and len(children) == 2 and children[0].type is tuple and children[1].type is dict
 
 
 _CLASSES: WeakValueDictionary[str, type] = WeakValueDictionary()
@@ -86,7 +92,7 @@ def _rebuilt(nest: Any, names: Iterator[str]) -> Any:
 
 def _named(name: str, parts: tuple[Any, ...]) -> Any:
     """Make a named tuple of an imported class, without running its code."""
-    kind = _CLASSES.get(name) or _imported(name)
+    kind = _CLASSES.get(name) or imported(name)
     if _is_tuple_class(kind):
         if len(getattr(kind, "_fields", ())) == len(parts):
             return tuple.__new__(kind, parts)
@@ -99,7 +105,7 @@ def _is_tuple_class(kind: Any) -> TypeGuard[type[tuple[Any, ...]]]:
     return isinstance(kind, type) and issubclass(kind, tuple)
 
 
-def _imported(name: str) -> Any:
+def imported(name: str) -> Any:
     """Return the object with this name in an imported module, or None."""
     names = name.split(".")
     for count in range(len(names) - 1, 0, -1):

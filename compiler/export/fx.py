@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from keyword import iskeyword
 from typing import Any, cast
 
@@ -15,9 +16,10 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils._pytree import TreeSpec, tree_unflatten
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TupleType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, TupleType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
+from fxc.bridge.annotations import annotation_of
 from fxc.bridge.callables import (
     check_attribute,
     check_method,
@@ -25,12 +27,14 @@ from fxc.bridge.callables import (
     resolve_higher_order,
     resolve_operator,
 )
-from fxc.bridge.location import module_stack, node_name, region_location, stack_trace
+from fxc.bridge.location import module_stack, node_name, note, region_location, stack_trace
 from fxc.bridge.modules import build_module
-from fxc.bridge.nesting import INPUTS, OUTPUTS, spec_of
+from fxc.bridge.nesting import INPUTS, NAMES, OUTPUTS, has_keywords, spec_of
+from fxc.bridge.static_world import IS_PLAIN, StaticWorld
+from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import constant_value, python_of, run_time_constant, value_of
 from fxc.codegen.contract import KernelLaunch
-from fxc.dialects.attributes.types import NoneValueType, ValueType
+from fxc.dialects.attributes.types import SYMBOLS, NoneValueType, ValueType, tuple_type
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.base.effects import aliases
@@ -68,11 +72,13 @@ Subgraphs = Callable[[func.FuncOp, func.FuncOp, GradientAttr, Callable[[], Graph
 class Exporter:
     """Exports functions of ``program`` to GraphModules.
 
-    ``subgraphs`` builds the modules of differentiable subgraphs; None if the program has none.
+    ``subgraphs`` builds the modules of differentiable subgraphs; None if the program has none. ``for_users``: nodes have fake
+    values in ``meta["val"]``, and the signature is a plain one where inputs are not nested.
     """
 
-    def __init__(self, program: Program, subgraphs: Subgraphs | None = None) -> None:
+    def __init__(self, program: Program, subgraphs: Subgraphs | None = None, *, for_users: bool = False) -> None:
         self.program, self.subgraphs = program, subgraphs
+        self.world = _world(program) if for_users else None
         self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
         self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
         self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, func.FuncOp)}
@@ -89,6 +95,8 @@ class Exporter:
         arguments = list(
             zip(function.body.block.args, _dictionaries(function.arg_attrs, len(function.body.block.args)), strict=True)
         )
+        if not lifted:  # placeholders are the first nodes of a graph
+            arguments.sort(key=lambda each: ArgumentFacts.of(each[1]).is_state)
         for value, attributes in arguments:
             self._argument(body, value, attributes, lifted)
         body.run()
@@ -115,7 +123,7 @@ class Exporter:
             args = () if default is None else (python_of(decode_constants(default), _constant),)
             target = name if kind == "input" else value._name or name
             node = body.create("placeholder", target, args, {}, value._name, value.location)
-        body.env[value] = node
+        body.env[value] = body.with_value(node, value.type)
 
     def _finish(self, body: _Body, function: func.FuncOp) -> None:
         """Write mutated arguments back, remove them from the output, and restore the captured nesting."""
@@ -140,8 +148,11 @@ class Exporter:
             output.args = (tuple(back.get(value, value) if isinstance(value, Node) else value for value in kept),)
         nestings = [function.attributes.get(name) for name in (INPUTS, OUTPUTS)]
         in_spec, out_spec = (None if attr is None else spec_of(attr) for attr in nestings)
-        if in_spec is not None and out_spec is not None:
-            body.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(_argument_names(in_spec), in_spec, out_spec)))
+        if in_spec is not None and out_spec is not None and not (self.world and _is_plain(body.graph, in_spec, out_spec)):
+            known = function.attributes.get(NAMES)
+            given = list(cast(ArrayAttr[Attribute], known)) if isinstance(known, ArrayAttr) else []
+            names = [name.data for name in given if isinstance(name, StringAttr)] or _argument_names(in_spec)
+            body.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(names, in_spec, out_spec)))
         elif out_spec is not None:
             output.args = (tree_unflatten(output.args[0], out_spec),)
 
@@ -196,6 +207,10 @@ class _Body:
                 node.meta["stack_trace"] = trace
             if modules := module_stack(location):
                 node.meta["nn_module_stack"] = {key: (path, cls) for key, path, cls in modules}
+            if (annotation := note(location, "type")) is not None:
+                node.type = annotation_of(annotation)
+            if note(location, "wrapped") is not None:
+                node.meta["is_wrapped"] = True
         return node
 
     def _make_way(self, placeholder: Node) -> None:
@@ -284,11 +299,20 @@ class _Body:
         node = self.create(kind, target, args, kwargs, name, op.location)
         if packed or (len(results) == 1 and not returns_sequence(op)):
             for result in results:
-                self.env[result] = node
+                self.env[result] = self.with_value(node, result.type)
             return
+        self.with_value(node, tuple_type([result.type for result in results]))
         for i, result in enumerate(results):
             if result.uses:
-                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+                element = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+                self.env[result] = self.with_value(element, result.type)
+
+    def with_value(self, node: Node, type: Attribute) -> Node:
+        """Set ``meta["val"]`` of ``node`` to a fake value of ``type``, for users. An unknown type has none."""
+        if (world := self.exporter.world) is not None:
+            with suppress(FxcError):
+                node.meta["val"] = world.fake(type)
+        return node
 
     def fx_call(self, op: CallFunctionOp | CallMethodOp | CallModuleOp | GetAttrOp) -> None:
         args, kwargs = op.trees()
@@ -474,8 +498,36 @@ def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:
     return list(attributes) if attributes is not None else [DictionaryAttr({})] * count
 
 
+def _world(program: Program) -> FakeWorld:
+    """A world for the types of the entry function: static if it can be, as that does not import Dynamo."""
+    symbols = program.module.attributes.get(SYMBOLS)
+    world = FakeWorld(symbols if isinstance(symbols, DictionaryAttr) else None)
+    values = [*program.main.args, *(result for op in program.main.walk() for result in op.results)]
+    try:
+        static = StaticWorld() if IS_PLAIN and symbols is None else world
+        for type in {value.type for value in values if not isinstance(value.type, ValueType)}:
+            static.fake(type)
+    except FxcError:
+        return world
+    return static
+
+
+def _is_plain(graph: Graph, in_spec: TreeSpec, out_spec: TreeSpec) -> bool:
+    """Whether the placeholders of ``graph`` are the arguments of a call, and its output node can hold the nesting."""
+    if not has_keywords(in_spec) or not all(child.is_leaf() for part in in_spec.children() for child in part.children()):
+        return False
+    keywords = in_spec.children()[1].context
+    names = [str(node.target) for node in graph.find_nodes(op="placeholder")]
+    has_names = len(names) == in_spec.num_leaves and names[in_spec.children()[0].num_children :] == keywords
+    return has_names and _is_of_lists(out_spec)
+
+
+def _is_of_lists(spec: TreeSpec) -> bool:
+    return spec.is_leaf() or (spec.type in (tuple, list, dict) and all(map(_is_of_lists, spec.children())))
+
+
 def _argument_names(in_spec: TreeSpec) -> list[str]:
     children = in_spec.children()
-    if in_spec.type is tuple and len(children) == 2 and children[0].type is tuple and children[1].type is dict:
+    if has_keywords(in_spec):
         return [*(f"arg_{i}" for i in range(children[0].num_children)), *map(str, children[1].context)]
     return [f"arg_{i}" for i in range(in_spec.num_children)]

@@ -54,12 +54,13 @@ _specializing = RLock()
 """Held while a module is built: the passes call PyTorch's tracing, which patches classes of the whole process."""
 
 
-def to_fx(program: Program, *, lifted: bool = False, codes: KernelCodes = NO_CODES) -> GraphModule:
+def to_fx(program: Program, *, lifted: bool = False, codes: KernelCodes = NO_CODES, for_users: bool = False) -> GraphModule:
     """Export the entry function as an executable GraphModule; see ``fxc.to_fx``.
 
-    ``codes`` is the machine code of the forward and backward modules, if a file contained it.
+    ``codes`` is the machine code of the forward and backward modules, if a file contained it. ``for_users``: see ``Exporter``.
     """
-    return Exporter(program, partial(_differentiable_subgraph, program, codes)).module(program.main, lifted)
+    subgraphs = partial(_differentiable_subgraph, program, codes)
+    return Exporter(program, subgraphs, for_users=for_users).module(program.main, lifted)
 
 
 def _differentiable_subgraph(

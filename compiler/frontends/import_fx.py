@@ -12,13 +12,15 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputSpec
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.graph import _PyTreeCodeGen
+from torch.utils._pytree import tree_structure, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region
 
 from fxc.bridge.expressions import symbol_name
 from fxc.bridge.import_nodes import GraphImporter
-from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
+from fxc.bridge.nesting import INPUTS, NAMES, OUTPUTS, has_keywords, nesting_attr
 from fxc.bridge.tensors import symbols_of
 from fxc.bridge.values import attribute_of, tree_of
 from fxc.dialects.attributes.types import CONDITIONS, SYMBOLS
@@ -70,6 +72,14 @@ class _ModuleImporter(GraphImporter):
         for name, buffer in module.named_buffers(remove_duplicate=False):
             self.declare_tensor(name, buffer, "buffer", persistent=name in persistent)
         function = self.function(module, module.graph)
+        codegen = module.graph._codegen
+        if isinstance(codegen, _PyTreeCodeGen) and (out_spec := codegen.pytree_info.out_spec) is not None:
+            names, spec, _ = codegen.pytree_info
+            if not has_keywords(spec):
+                spec = tree_structure((tree_unflatten([0] * spec.num_leaves, spec), {}))
+            if spec.num_leaves == len(function.function_type.inputs):
+                function.attributes[INPUTS], function.attributes[OUTPUTS] = nesting_attr(spec), nesting_attr(out_spec)
+                function.attributes[NAMES] = ArrayAttr(list(map(str_attr, names)))
         return self.program(function)
 
     def exported(self, program: ExportedProgram) -> Program:

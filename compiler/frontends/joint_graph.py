@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from fxc.bridge.location import node_name
+from fxc.bridge.nesting import INPUTS, NAMES, OUTPUTS
 from fxc.bridge.values import is_sequence
 from fxc.dialects.attributes.values import int_attr, leaves, str_attr
 from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, PART, TANGENT, WRITTEN
@@ -45,6 +46,8 @@ def import_joint(joint: GraphModule, forward_results: int, held: Collection[int]
     _refuse(joint, forward_results)
     program = import_fx(joint)
     function = program.main
+    for name in (INPUTS, OUTPUTS, NAMES):  # (primals, tangents), which the parts do not have
+        function.attributes.pop(name, None)
     last = function.body.block.last_op
     assert isinstance(last, OutputOp)
     function.attributes[FORWARD_RESULTS] = int_attr(forward_results)

@@ -135,7 +135,8 @@ class ReferenceInterpreter:
             case TorchOp():
                 args, kwargs = op.trees()
                 target = resolve_operator(op.operator)
-                return self.results(op, target(*self.python(args, env), **self.keywords(kwargs, env)))
+                value = self.call_function(target, tuple(self.python(args, env)), self.keywords(kwargs, env))
+                return self.results(op, value)
             case HigherOrderOp():
                 return self.results(op, self.higher_order(op, env))
             case CallFunctionOp() | CallMethodOp() | CallModuleOp() | GetAttrOp():
@@ -256,16 +257,27 @@ class ReferenceInterpreter:
                 check_attribute(args[1] if len(args) > 1 else None)
             if function is DATA or (args[1:] == ["data"] and function is getattr and isinstance(args[0], torch.Tensor)):
                 return args[0].detach()  # traces treat ``data`` as a constant
-            return function(*args, **kwargs)
+            return self.call_function(function, tuple(args), kwargs)
         if isinstance(op, CallMethodOp):
-            return getattr(args[0], check_method(target))(*args[1:], **kwargs)
-        if isinstance(op, GetAttrOp):
-            if self.tensor is None:
-                raise TargetError(f"the tensor {target!r} has no value")
-            return self.tensor(target)
+            return self.call_method(target, tuple(args), kwargs)
+        return (self.get_attr if isinstance(op, GetAttrOp) else self.call_module)(target, tuple(args), kwargs)
+
+    def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the result of an operator or Python function. This and the next three are those of torch.fx.Interpreter."""
+        return target(*args, **kwargs)
+
+    def call_method(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return getattr(args[0], check_method(target))(*args[1:], **kwargs)
+
+    def call_module(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.submodule is None:
             raise TargetError(f"the module {target!r} is unknown to this interpreter")
         return self.submodule(target)(*args, **kwargs)
+
+    def get_attr(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.tensor is None:
+            raise TargetError(f"the tensor {target!r} has no value")
+        return self.tensor(target)
 
     def higher_order(self, op: HigherOrderOp, env: Mapping[SSAValue, Any]) -> Any:
         trees, keywords = op.trees()
@@ -291,8 +303,8 @@ class ReferenceInterpreter:
         if name == autograd_functions.NAME:
             forward, backward, *inputs = map(concrete, args)
             return autograd_functions.apply(forward, backward, inputs, kwargs)
-        target = cast(Any, resolve_higher_order(name))
-        return target(*map(concrete, args), **{key: concrete(value) for key, value in kwargs.items()})
+        kwargs = {key: concrete(value) for key, value in kwargs.items()}
+        return self.call_function(cast(Any, resolve_higher_order(name)), tuple(map(concrete, args)), kwargs)
 
     def region(self, region: Region, args: Sequence[Any]) -> Any:
         return self.block(region.block, list(args))

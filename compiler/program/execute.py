@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from fxc.dialects.attributes.types import SYMBOLS, ValueType
+from fxc.dialects.attributes.values import decode_constants
 from fxc.dialects.entry import STATE_KINDS, ArgumentFacts, argument_attributes
 from fxc.dialects.fx import OutputOp, TensorDeclOp
 from fxc.errors import FxcError, InputError, WeightsError
@@ -34,6 +35,13 @@ class EntryArgument:
     @property
     def is_state(self) -> bool:
         return self.kind in STATE_KINDS
+
+    @property
+    def default_value(self) -> Any:
+        from fxc.bridge.values import python_of, value_of
+
+        assert self.default is not None
+        return python_of(decode_constants(self.default), lambda leaf: value_of(cast(Attribute, leaf)))
 
 
 @dataclass(frozen=True)
@@ -70,14 +78,13 @@ def seeded_state(program: Program, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def _seeded(program: Program, seed: int, wanted: Sequence[EntryArgument]) -> dict[str, Any]:
-    from fxc.bridge.values import value_of
     from fxc.interpret.example_values import Seeded
 
     maker = Seeded(program.module.attributes.get(SYMBOLS), seed)
     made = dict[str, Any]()
     for argument in wanted:
         if argument.default is not None:
-            made[argument.name] = value_of(argument.default)
+            made[argument.name] = argument.default_value
         elif isinstance(argument.type, ValueType):
             raise InputError(
                 f"input {argument.name} has no type to make a value of", hint="capture the model with example inputs"

@@ -12,7 +12,16 @@ from xdsl.ir import Attribute
 
 from fxc.bridge.nesting import INPUTS, spec_of
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, conditions_of, dtype_name, is_tensor
+from fxc.dialects.attributes.types import (
+    SYMBOLS,
+    BoolType,
+    FloatType,
+    IntType,
+    ValueType,
+    conditions_of,
+    dtype_name,
+    is_tensor,
+)
 from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.passes.analysis.written_arguments import placed_arguments, written_arguments
@@ -60,7 +69,9 @@ def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str
     if leaves is None:
         return signature
     inputs = tuple(
-        replace(spec, constant=value) if isinstance(spec, OtherInput) and spec.types == _CONSTANT else spec
+        replace(spec, types=_CONSTANT, constant=value)
+        if isinstance(spec, OtherInput) and spec.types in ((), _CONSTANT)
+        else spec
         for spec, value in zip(signature.inputs, leaves, strict=True)
     )
     return replace(signature, inputs=inputs)
@@ -99,7 +110,7 @@ _CONSTANT = ("a constant",)
 
 def _other(name: str, type: Attribute) -> OtherInput:
     if not isinstance(type, (IntType, FloatType, BoolType)):
-        return OtherInput(name, _CONSTANT)
+        return OtherInput(name, () if isinstance(type, ValueType) else _CONSTANT)
     text = type.expression.data
     if isinstance(type, IntType) and text.isidentifier():
         return OtherInput(name, ("an int",), symbol=text)

@@ -66,7 +66,10 @@ class TensorInput:
 
 @dataclass(frozen=True)
 class OtherInput:
-    """An input that is not a tensor: one of ``types``, the ``constant`` that was baked in, or the value of ``symbol``."""
+    """An input that is not a tensor: one of ``types``, the ``constant`` that was baked in, or the value of ``symbol``.
+
+    Without ``types`` it is any value, also a tensor.
+    """
 
     name: str
     types: tuple[str, ...]
@@ -189,7 +192,8 @@ class _Writer:
     def other(self, i: int, spec: OtherInput) -> Iterator[Guard]:
         """Yield the guards of an input that is not a tensor."""
         x, wrong, expected = f"x{i}", partial(_wrong, i, spec.name), " or ".join(spec.types)
-        yield Guard(f"not isinstance({x}, Tensor)", wrong(lambda _: f"is a tensor, but {expected} is expected", _RECOMPILE))
+        if spec.types:
+            yield Guard(f"not isinstance({x}, Tensor)", wrong(lambda _: f"is a tensor, but {expected} is expected", _RECOMPILE))
         if spec.constant is not ANY:
             hint = "compile again for this value, or with the option recompile"
             test = f"{self.names.of(same_constant)}({x}, {self.names.of(spec.constant)})"

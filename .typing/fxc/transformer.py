@@ -1,0 +1,1 @@
+../../compiler/transformer.py
