@@ -50,6 +50,7 @@ NEEDS_TORCH = (
     "compiler/artifact",
     "compiler/measure",
     "compiler/torch_compile.py",
+    "compiler/transformer.py",
 )
 """Only these may import torch at the top of a file; elsewhere the import stands in the function that needs it."""
 

@@ -55,7 +55,7 @@ def _value(node: ast.expr) -> Any:
         case ast.List():
             return [*map(_value, node.elts)]
         case ast.BinOp(op=ast.BitOr()):
-            return operator.or_(_value(node.left), _value(node.right))
+            return cast(Any, operator.or_(_value(node.left), _value(node.right)))
         case _:
             raise LookupError(ast.unparse(node))
 

@@ -13,9 +13,10 @@ from fxc.bridge.callables import resolve_module_class
 from fxc.bridge.values import attribute_of, python_of, tree_of, value_of
 from fxc.dialects.attributes.values import OpaqueAttr, StateAttr, Tree
 from fxc.dialects.fx import ModuleDeclOp, TensorDeclOp
-from fxc.errors import CaptureError, TargetError
+from fxc.errors import TORCH_COMPILE, CaptureError, TargetError
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_SCRIPTED = OpaqueAttr(StringAttr("torch.ScriptObject"))
 _OWN = frozenset(torch.nn.Module().__dict__) - {"training"}
 
 
@@ -68,6 +69,9 @@ def build_module(
     if declaration is None:
         message = f"the graph calls the module {path!r}, which the file does not declare"
         raise TargetError(message, hint="declare it: fxc ops fx.module shows how")
+    if any(_SCRIPTED in d.trees()[1].values() for at, d in declarations.items() if f"{at}.".startswith(f"{path}.")):
+        message = f"the module {path!r} holds a TorchScript object, as quantized modules do, which a file cannot hold"
+        raise TargetError(message, hint=f"import it in the process that runs it, or use {TORCH_COMPILE}")
     name = declaration.call_target() or ""
     cls = resolve_module_class(name, allowed)
     module = cls.__new__(cls)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.fx import GraphModule
+from torch.fx.graph import _PyTreeCodeGen
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
@@ -58,14 +59,17 @@ def capture(
     route: str = "export",
     dynamic_shapes: Any = None,
     packed: bool = False,
+    concrete_args: Mapping[str, Any] | None = None,
+    tracer: torch.fx.Tracer | None = None,
 ) -> Program:
     """The program of ``model`` called with ``args`` and ``kwargs``; the model is not changed.
 
     ``route``: ``export`` (as torch.export, non-strict: ATen operators, with the nestings and mutations of the model),
     ``symbolic_trace`` (the fx level: calls as in the source), ``dynamo`` (Dynamo's graph, inputs and outputs flat),
     ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as for torch.export; for ``make_fx`` a true value makes all
-    sizes symbolic. ``packed``: with ``export``, specialize to the lengths of the packed sequences of this call. Raises
-    CaptureError with PyTorch's reason and a hint.
+    sizes symbolic. ``packed``: with ``export``, specialize to the lengths of the packed sequences of this call.
+    ``concrete_args``, ``tracer``: with ``symbolic_trace``, the arguments to specialize to, by name, as for torch.fx, and the
+    tracer, which decides what is a leaf. Raises CaptureError with PyTorch's reason and a hint.
     """
     check_call(model, args, kwargs or {}, dynamic_shapes)
     refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
@@ -74,12 +78,14 @@ def capture(
         raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
+    if (concrete_args or tracer) and route != "symbolic_trace":
+        raise CaptureError(f"route {route!r} takes no concrete_args or tracer", hint="use route='symbolic_trace'")
     try:
         with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet(), in_all_fakes(), dropouts_as_in_eager():
             if route == "export":
                 return _export_packed(model, args, kwargs) if packed else _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
-                return _symbolic_trace(model, args, kwargs)
+                return _symbolic_trace(model, args, kwargs, concrete_args or {}, tracer or torch.fx.Tracer())
             return _dynamo(model, args, kwargs) if route == "dynamo" else _make_fx(model, args, kwargs, bool(dynamic_shapes))
     except FxcError:
         raise
@@ -182,7 +188,7 @@ def _hint(route: str, error: Exception) -> str:
     if "control flow" in text or "data-dependent" in text or "traceerror" in text or "could not guard" in text:
         return (
             f"{_CONTROL_FLOW}: write it with torch.cond or torch.where"
-            + (", or capture with route='export'" if route == "symbolic_trace" else "")
+            + (", state the argument in concrete_args, or capture with route='export'" if route == "symbolic_trace" else "")
         )  # fmt: skip
     if "suggested fixes" in text:
         return " ".join(str(error)[text.index("suggested fixes") - len(type(error).__name__) - 1 :].split("\n\n")[0].split())
@@ -363,19 +369,22 @@ def _autocast(dtypes: Mapping[str, torch.dtype | None], *, enabled: bool) -> Gen
         yield
 
 
-def _symbolic_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+def _symbolic_trace(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], concrete: Mapping[str, Any], tracer: torch.fx.Tracer
+) -> Program:
     forward = model.forward if isinstance(model, torch.nn.Module) else model
     bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
     absent = {name: None for name, value in bound.arguments.items() if value is None}
     with seeds_refused():
-        graph = torch.fx.symbolic_trace(model, concrete_args=absent or None)
+        graph = tracer.trace(model, {**absent, **concrete} or None)
     values = list[Any]()
     for parameter in inspect.signature(forward).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise CaptureError("symbolic_trace does not type *args and **kwargs", hint="name each input of forward")
         values.append(bound.arguments[parameter.name])
-    return import_fx(graph, values)
+    is_nested = isinstance(graph._codegen, _PyTreeCodeGen)
+    return import_fx(GraphModule(tracer.root, graph), tree_leaves(values) if is_nested else values)
 
 
 def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch.fx import Graph, GraphModule
 from xdsl.dialects.builtin import FunctionType, TupleType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from fxc.dialects.attributes.types import ValueType, is_tensor
 from fxc.dialects.equations import Snippet
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp
 from fxc.dialects.text.diagnostics import OpVerifyException, one_line, place_of
 from fxc.driver.runner import verify_module
-from fxc.errors import CaptureError
+from fxc.errors import CaptureError, InputError
 from fxc.passes.analysis.memory import scopes
 from fxc.passes.analysis.stride_changes import only_strides_differ
 from fxc.passes.patterns.traced.engine import TracedPattern, TwoStagePattern
@@ -30,11 +32,18 @@ from fxc.program.program import Program, require_program
 
 @dataclass(frozen=True)
 class Match:
-    """One match: the names of its operation results, the values of the parameters, and the user's source line."""
+    """One match: the names of its operation results, the values of the parameters, and the user's source line.
+
+    ``nodes_map``: name of a result in the traced pattern -> in the program. ``replacements``: the names of the new results.
+    ``ops``: the operations, in program order, for ``match_filters`` and ``replacement_callback``; they are erased afterwards.
+    """
 
     replaced: tuple[str, ...]
     arguments: tuple[str, ...]
     place: str | None
+    nodes_map: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    ops: tuple[Operation, ...] = field(default=(), compare=False, repr=False)
+    replacements: tuple[str, ...] = ()
 
 
 @dataclass
@@ -44,19 +53,36 @@ class Rewritten(Program):
     matches: list[Match] = field(default_factory=list[Match])
 
 
+FxPattern = PythonFunction | Graph
+"""A function, module, GraphModule or Graph."""
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """The conditions of ``replace_pattern`` on matches, and the replacement that depends on the match."""
+
+    filters: Sequence[Callable[[Match], object]]
+    ignore_literals: bool
+    callback: Callable[[Match], FxPattern] | None
+
+
 def replace_pattern(
     program: Program,
-    pattern: PythonFunction,
-    replacement: PythonFunction,
+    pattern: FxPattern,
+    replacement: FxPattern | None = None,
     *,
     example_inputs: Sequence[Any] | None = None,
+    match_filters: Sequence[Callable[[Match], object]] = (),
+    ignore_literals: bool = False,
+    replacement_callback: Callable[[Match], FxPattern] | None = None,
 ) -> Rewritten:
     """Return a new program with each match of ``pattern`` replaced by ``replacement``; ``result.matches`` lists the matches.
 
-    Both are Python functions over tensors with the same number of parameters and of results. A parameter matches any value, but
-    the same value at all uses; operators, constants and attributes must be equal. Inner operations of a match must have no uses
-    outside of it, no write may occur between its operations, and an operation is part of one match only: the first in program
-    order.
+    Both are Python functions over tensors, modules, or FX graphs, with the same number of parameters and results. A parameter
+    matches any value, but the same value at all uses; operators, constants and attributes must be equal, constants only without
+    ``ignore_literals``. Inner operations of a match must have no uses outside of it, no write may occur between its operations,
+    and an operation is part of one match only: the first in program order. A match is replaced where all ``match_filters``
+    return true for it. ``replacement_callback`` returns the replacement of a match, in place of ``replacement``.
 
     On the torch level (``fxc.capture``) both are traced to operators at the operand types of each match. The replacement must
     return the same dtypes and shapes; different strides are propagated to later operations. ``example_inputs`` are tensors that
@@ -66,20 +92,28 @@ def replace_pattern(
     InputError if ``program`` is not a program.
     """
     require_program(program, "replace_pattern")
-    same_parameters(pattern, replacement)
-    copy = program.copy()
+    if (replacement is None) == (replacement_callback is None):
+        raise InputError("a pattern needs a replacement", hint="pass either replacement or replacement_callback")
+    search = _function(pattern)
+    new = search if replacement is None else _function(replacement)
+    same_parameters(search, new)
+    copy, rules = program.copy(), _Rules(match_filters, ignore_literals, replacement_callback)
     result = Rewritten(copy.module, copy.state, copy.live, copy.context)
     if any(map(_is_untraced, result.main.walk())):
-        traced: TracedPattern = _FxPattern(result, pattern, replacement)
+        traced: TracedPattern = _FxPattern(result, rules, search, new)
     else:
-        examples = examples_of(pattern) if example_inputs is None else [example_inputs]
-        traced = _TorchPattern(result, PythonEquation(name_of(pattern), pattern, replacement, examples))
+        examples = examples_of(search) if example_inputs is None else [example_inputs]
+        traced = _TorchPattern(result, rules, PythonEquation(name_of(search), search, new, examples))
     dispatch = traced.dispatch()
     for scope in (result.main, *scopes(result.main)):
         PatternRewriter(scope, dispatch).run()
     _retype(result.main)
     verify_module(result.module)
     return result
+
+
+def _function(pattern: FxPattern) -> PythonFunction:
+    return GraphModule(torch.nn.Module(), pattern) if isinstance(pattern, Graph) else pattern
 
 
 def _is_untraced(op: Operation) -> bool:
@@ -92,33 +126,80 @@ def _is_untraced(op: Operation) -> bool:
     )
 
 
-class _FxPattern(TracedPattern):
+class _UserPattern(TracedPattern):
+    """A pattern with the rules of the user."""
+
+    program: Rewritten
+    rules: _Rules
+    match: Match
+
+    def obstacle(
+        self,
+        pattern: Snippet,
+        found: PatternMatch,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        rewriter: PatternRewriter,
+    ) -> tuple[str | None, Operation | None]:
+        reason = super().obstacle(pattern, found, values, outputs, rewriter)
+        if reason[0] is None:
+            self.match = _match(found, values)
+            if not all(accepts(self.match) for accepts in self.rules.filters):
+                return "a match filter rejects it", None
+        return reason
+
+    def called_back(self, search: PythonFunction) -> PythonFunction | None:
+        """The replacement of the current match by the callback, if there is one."""
+        if self.rules.callback is None:
+            return None
+        function = _function(self.rules.callback(self.match))
+        same_parameters(search, function)
+        return function
+
+    def replace(
+        self,
+        found: PatternMatch,
+        snippet: Snippet,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        before: Operation,
+        rewriter: PatternRewriter,
+    ) -> None:
+        known = set(self.inserted)
+        super().replace(found, snippet, values, outputs, before, rewriter)
+        made = sorted(self.inserted - known, key=list(rewriter.scope.walk()).index)
+        self.program.matches.append(replace(self.match, replacements=tuple(map(_name, _results(made)))))
+
+
+class _FxPattern(_UserPattern):
     """A pattern of calls without types."""
 
-    def __init__(self, program: Rewritten, pattern: PythonFunction, replacement: PythonFunction) -> None:
+    def __init__(self, program: Rewritten, rules: _Rules, pattern: PythonFunction, replacement: PythonFunction) -> None:
         super().__init__(program.module, program.context, name_of(pattern))
-        self.program = program
+        self.program, self.rules, self.search = program, rules, pattern
         self.shapes = [checked(trace_symbolically(pattern, "the pattern"))]
         self.snippet = trace_symbolically(replacement, "the replacement")
         same_count(self.shapes[0], self.snippet)
 
     def new_match(self, misses: Misses | None) -> PatternMatch:
-        return CallMatch(lambda each: each not in self.inserted, misses=misses)
+        return CallMatch(lambda each: each not in self.inserted, self.rules.ignore_literals, misses)
 
     def matches(self, root: Operation, binding: PatternMatch) -> Iterator[tuple[Snippet, PatternMatch]]:
         return ((self.shapes[0], found) for found in bindings(self.shapes[0], root, binding))
 
     def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet:
-        return self.snippet
+        function = self.called_back(self.search)
+        if function is None:
+            return self.snippet
+        snippet = trace_symbolically(function, "the replacement")
+        same_count(pattern, snippet)
+        return snippet
 
     def writes(self, op: Operation, values: Sequence[SSAValue], rewriter: PatternRewriter) -> bool:
         return is_in_place(op)
 
     def may_alias(self, snippet: Snippet) -> bool:
         return False
-
-    def matched(self, ops: Sequence[Operation], values: Sequence[SSAValue]) -> None:
-        self.program.matches.append(_match(ops, values))
 
     def declare(self, snippet: Snippet) -> None:
         super().declare(snippet)
@@ -127,19 +208,26 @@ class _FxPattern(TracedPattern):
             self.program.live.setdefault(name, value)
 
 
-class _TorchPattern(TwoStagePattern):
+class _TorchPattern(_UserPattern, TwoStagePattern):
     """A pattern of operators. A replacement that does not fit is an error."""
 
     equation: PythonEquation
 
-    def __init__(self, program: Rewritten, equation: PythonEquation) -> None:
+    def __init__(self, program: Rewritten, rules: _Rules, equation: PythonEquation) -> None:
         super().__init__(program.module, program.context, equation)
-        self.program = program
+        self.program, self.rules = program, rules
+
+    def new_match(self, misses: Misses | None) -> PatternMatch:
+        match = super().new_match(misses)
+        match.loose = self.rules.ignore_literals
+        return match
 
     def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet | None:
         key = pattern.level, self.arguments
-        if key not in self.replacements:
-            snippet = self.form(self.equation.replacement_at(*key, self.symbols))
+        function = self.called_back(self.equation.search)
+        if function is not None or key not in self.replacements:
+            equation = self.equation if function is None else replace(self.equation, replace=function)
+            snippet = self.form(equation.replacement_at(*key, self.symbols))
             same_count(pattern, snippet)
             self.replacements[key] = snippet
         return super().replacement(pattern, values, outputs)
@@ -157,9 +245,6 @@ class _TorchPattern(TwoStagePattern):
     def shares_otherwise(self, pattern: Snippet, snippet: Snippet, output: int) -> bool:
         return False
 
-    def matched(self, ops: Sequence[Operation], values: Sequence[SSAValue]) -> None:
-        self.program.matches.append(_match(ops, values))
-
     def settle(self, value: SSAValue, old: Attribute) -> None:
         try:
             settle_strides(value, old, self.context, returned=True)
@@ -168,9 +253,17 @@ class _TorchPattern(TwoStagePattern):
             raise CaptureError(str(error), op=one_line(error.op), place=place_of(error.op), hint=hint) from error
 
 
-def _match(ops: Sequence[Operation], values: Sequence[SSAValue]) -> Match:
-    names = [result._name or f"#{i}" for op in ops for i, result in enumerate(op.results)]
-    return Match(tuple(names), tuple(map(_name, values)), place_of(ops[-1]))
+def _match(found: PatternMatch, values: Sequence[SSAValue]) -> Match:
+    block = next(iter(found.ops.values())).parent
+    assert block is not None
+    ops = sorted(found.ops.values(), key=list(block.ops).index)
+    names = {_name(a): _name(b) for a, b in found.values.items() if isinstance(b, OpResult) and isinstance(a, OpResult)}
+    results = tuple(map(_name, _results(ops)))
+    return Match(results, tuple(map(_name, values)), place_of(ops[-1]), names, tuple(ops))
+
+
+def _results(ops: Iterable[Operation]) -> list[SSAValue]:
+    return [result for op in ops for result in op.results]
 
 
 def _name(value: SSAValue) -> str:

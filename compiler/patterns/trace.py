@@ -165,11 +165,13 @@ def quiet_fakes() -> Generator[None, None, None]:
 
 
 def trace_symbolically(function: PythonFunction, what: str) -> Snippet:
-    """Trace ``function`` to calls of Python functions, methods and modules, without types."""
-    try:
-        graph = torch.fx.symbolic_trace(_without_defaults(function))
-    except Exception as error:
-        raise CaptureError(f"{what} cannot be traced: {first_line(error)}", hint="see torch.fx.symbolic_trace") from error
+    """Trace ``function`` to calls of Python functions, methods and modules, without types. A GraphModule stays as it is."""
+    graph = function
+    if not isinstance(graph, torch.fx.GraphModule):
+        try:
+            graph = torch.fx.symbolic_trace(_without_defaults(function))
+        except Exception as error:
+            raise CaptureError(f"{what} cannot be traced: {first_line(error)}", hint="see torch.fx.symbolic_trace") from error
     importer = GraphImporter()
     for name, parameter in graph.named_parameters():
         importer.declare_tensor(name, parameter, "parameter")

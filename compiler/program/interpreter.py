@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
-import torch
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.text.syntax import written_name
@@ -86,6 +85,8 @@ class Profiler(Interpreter):
         return value
 
     def _now(self) -> float:
+        import torch
+
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
         return perf_counter()
