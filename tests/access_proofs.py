@@ -153,6 +153,14 @@ class Extent:
 
     elements: Steps
     sizes: tuple[Steps, ...]
+    strides: tuple[Steps, ...]
+
+    def inside(self, offset: Steps) -> Iterator[Condition]:
+        """That factors of strides in ``offset`` are indices of these dimensions; not all that is asked here need hold."""
+        for size, stride in zip(self.sizes, self.strides, strict=True):
+            if isinstance(stride, Polynomial) and (index := divided(offset, stride)[0]) != 0:
+                last = divided(self.elements - 1, stride)[0]  # of dimensions that are one loop
+                yield from (at_least(index), at_least(size - 1, index), at_least(last, index))
 
 
 class Proofs:
@@ -185,7 +193,7 @@ class Proofs:
         total: Steps = 1
         for size, stride in zip(sizes, strides, strict=True):
             total = total + (size - 1) * stride
-        return Extent(total, tuple(sizes))
+        return Extent(total, tuple(sizes), tuple(strides))
 
     def unproved(self, op: Access) -> Iterator[Unproved]:
         pointer, extent = self._buffer(op.pointer)
@@ -209,7 +217,7 @@ class Proofs:
         if key in self.asked:
             return
         self.asked[key] = None
-        for claim, reason in disproved(self.terms, [*self.facts, *context], claims, self.sizes):
+        for claim, reason in disproved(self.terms, [*self.facts, *context], claims, self.sizes, list(extent.inside(offset))):
             yield Unproved(op_text(op), claim, reason)
 
     def _buffer(self, pointer: SSAValue) -> tuple[BlockArgument, Extent]:
@@ -263,15 +271,19 @@ def _is_in(block: Block, blocks: Iterable[Block]) -> bool:
 
 
 def disproved(
-    terms: Terms, facts: Sequence[Condition], claims: Mapping[str, Condition], sizes: Sequence[Steps]
+    terms: Terms,
+    facts: Sequence[Condition],
+    claims: Mapping[str, Condition],
+    sizes: Sequence[Steps],
+    steps: Sequence[Condition],
 ) -> Iterator[tuple[str, str]]:
-    """Which of ``claims`` do not follow from ``facts``, and why."""
+    """Which of ``claims`` do not follow from ``facts``, and why. ``steps`` may hold, and help then."""
     if any(fact is False for fact in facts):
         return
     left = {name: claim for name, claim in claims.items() if claim is not True and claim not in facts}
     if not left:
         return
-    question = Question(terms, facts, left.values(), sizes)
+    question = Question(terms, facts, left.values(), sizes, steps)
     for name, claim in left.items():
         if (reason := question.counterexample(claim)) is not None:
             yield name, reason
@@ -280,8 +292,15 @@ def disproved(
 class Question:
     """What is known, as z3 understands it. Products of unknowns are unknowns of their own."""
 
-    def __init__(self, terms: Terms, facts: Sequence[Condition], claims: Iterable[Condition], sizes: Sequence[Steps]) -> None:
-        self.terms, self.sizes, self.names = terms, sizes, dict[Monomial, z3.ArithRef]()
+    def __init__(
+        self,
+        terms: Terms,
+        facts: Sequence[Condition],
+        claims: Iterable[Condition],
+        sizes: Sequence[Steps],
+        steps: Sequence[Condition],
+    ) -> None:
+        self.terms, self.sizes, self.steps, self.names = terms, sizes, list(steps), dict[Monomial, z3.ArithRef]()
         self.solver = z3.Solver()
         self.solver.set("rlimit", EFFORT)
         self.bounds, self.others = dict[Polynomial, None](), list[Some]()
@@ -375,6 +394,7 @@ class Question:
         self._settle()
         self._bound_selected()
         self._bound_quotients()
+        self._prove_steps()
         for names in sorted(self.products):
             if self.natural.issuperset(names):
                 whole = Polynomial(((names, 1),))
@@ -397,6 +417,12 @@ class Question:
             self.bounds[product] = None
             self.products |= {names for names, _ in product.terms if len(names) > 1}
             self.solver.add(self._linear(product) >= 0)
+
+    def _prove_steps(self) -> None:
+        proved = [step for step in self.steps if not self._may_hold(opposite(step))]
+        self.steps = [step for step in self.steps if step not in proved]
+        for step in proved:
+            self._add(step)
 
     def _bound_selected(self) -> None:
         """Look for bounds of numbers that are selected, such as places given by data: 0, and sizes."""

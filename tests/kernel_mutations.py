@@ -109,7 +109,7 @@ MUTATIONS: Mapping[str, tuple[Callable[[Operation], bool], Callable[[Operation],
         "loop to a step less": (lambda op: isinstance(op, scf.ForOp), lambda op: _shift_by_step(op, 1, arith.SubiOp)),
         "loop to a step more": (lambda op: isinstance(op, scf.ForOp), lambda op: _shift_by_step(op, 1, arith.AddiOp)),
         "a program less": (lambda op: isinstance(op, KernelOp) and op.programs[0] > 1, lambda op: _with_grid(op, -1)),
-        "a program more": (lambda op: isinstance(op, KernelOp), lambda op: _with_grid(op, 1)),
+        "a program more": (lambda op: isinstance(op, KernelOp) and op.programs[0] >= 0, lambda op: _with_grid(op, 1)),
     }
 )
 """What is done -> (to which ops, how)."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ import fxc
 from fxc.errors import KernelError
 from fxc.program.execute import execute
 from fxc.program.program import Program
+from fxc.testing import parse
 from tests.access_proofs import Watch, unproved_in
 from tests.kernel_engines import ENGINES, Kernels, kernels_for
 from tests.kernel_mutations import mutant, recorded_ops, sites
@@ -79,12 +82,16 @@ NUMBERS = ((1, 1), (2, 5), (7, 1), (64, 3), (130, 2))
 
 def runs_outside(program: Program, shapes: Sequence[Sequence[int | str]]) -> str | None:
     """What the interpreter says of an access outside of a buffer, at one of ``NUMBERS``."""
-    for s, b in NUMBERS:
-        try:
-            execute(program, list(arguments(shapes, s, b)))
-        except KernelError as error:
-            if ", but there are" in str(error):
-                return str(error)
+    return next(filter(None, (leaves(program, arguments(shapes, s, b)) for s, b in NUMBERS)), None)
+
+
+def leaves(program: Program, arguments: Sequence[Any]) -> str | None:
+    """What the interpreter says of an access outside of a buffer."""
+    try:
+        execute(program, list(arguments))
+    except KernelError as error:
+        if ", but there are" in str(error):
+            return str(error)
     return None
 
 
@@ -102,6 +109,47 @@ def test_what_leaves_a_buffer_of_any_size_is_noticed(name: str, target: str) -> 
             if error is not None and not unproved_in(changed.module):
                 missed.append(f"{what}: {error}")
     assert not missed, "\n".join(missed)
+
+
+TYPE = 'tensor<?x?x?xf32, #torch.meta<sizes = ["n", "m", "k"], strides = STRIDES>>'
+TURNED = 'tensor<?x?x?xf32, #torch.meta<sizes = ["k", "m", "n"], strides = STRIDES>>'
+PERMUTED = f"""
+func.func @main(%n: !torch.int<"n">, %m: !torch.int<"m">, %k: !torch.int<"k">, %a: !torch.int<"a">, %x: {TYPE}) -> {TURNED} {{
+  %p = torch.aten.permute.default(%x, [2, 1, 0]) : ({TYPE}) -> {TURNED}
+  %y = torch.aten.silu.default(%p) : ({TURNED}) -> {TURNED}
+  fx.output(%y) : ({TURNED}) -> ()
+}}
+"""
+STRIDES: dict[str, tuple[str, str, str]] = {
+    "free": ('["a", "m", "a"]', '["a", "m", "a"]', '["m*n", 1, "m"]'),
+    "of one loop": ('["m*k**2", "k**2", "k"]', '["k", "k**2", "m*k**2"]', '[1, "k", "m*k"]'),
+}
+"""Of the argument, of its view, and of the result; products of these with an index count elements."""
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", STRIDES)
+def test_what_leaves_a_buffer_of_free_strides_is_noticed(name: str) -> None:
+    strides = iter([STRIDES[name][i] for i in (0, 2, 0, 1, 1, 2, 2)])
+    text = re.sub("STRIDES", lambda _: next(strides), PERMUTED)
+    program = with_kernels(Program(parse(text)), "cpu:avx2")
+    assert not unproved_in(program.module)
+    calls = list[list[Any]]()
+    for n, m, k, a in ((2, 40, 1, 80), (3, 1, 2, 2)):
+        steps = (a, m, a) if name == "free" else (m * k * k, k * k, k)
+        storage = torch.zeros(1 + sum((size - 1) * step for size, step in zip((n, m, k), steps)))
+        calls.append([n, m, k, a, storage.as_strided((n, m, k), steps)])
+
+    outside = 0
+    with recorded_ops() as live:
+        assert not any(leaves(program, call) for call in calls)
+    for place, what in sites(program.module, live):
+        if what in ("address + 1", "mask to 1 more"):
+            changed = replace(program, module=mutant(program.module, place, what).module)
+            if any(leaves(changed, call) for call in calls):
+                outside += 1
+                assert unproved_in(changed.module), what
+    assert outside >= 3
 
 
 def test_a_model_stays_inside_and_what_does_not_is_noticed() -> None:
