@@ -1,4 +1,4 @@
-"""Named tuples among inputs and outputs: as in the model, in text and in files."""
+"""Named tuples and objects among inputs and outputs: as in the model, in text and in files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch.utils._pytree import tree_structure
+from torch.utils._pytree import tree_structure, treespec_dumps
+from xdsl.dialects.builtin import StringAttr
 from xdsl.parser import Parser
 
 import fxc
+from fxc.bridge.instances import Instance, register_instances
 from fxc.bridge.nesting import nesting_attr, spec_of
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.program.program import new_context
@@ -158,21 +160,100 @@ class Two(tuple[Any, ...]):
     __slots__ = ()
 
 
+class Layer:
+    def __init__(self, keys: torch.Tensor) -> None:
+        self.keys, self.dtype, self.device, self.made_by = keys, keys.dtype, keys.device, Pair
+
+
+class Cache(Table):
+    """Items, attributes, and objects in a list among them."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        super().__init__(x=x + 1)
+        self.layers = [Layer(x * 2), Layer(x * 3)]
+        self.is_updated, self.length = {0: True}, len(x)
+
+
+INSTANCES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "dataclass": lambda x: Pair(x + 1, None),
+    "nested": lambda x: (x, [Holder(x + 1)]),
+    "list": lambda x: Row([x * 2]),
+    "dict": lambda x: [Table(a=x * 2)],
+    "cache": lambda x: Registered(Pair(Cache(x), x.max()), "text"),
+    "local": lambda x: _local(x + 1),
+}
+
+
+def _local(x: torch.Tensor) -> Any:
+    class Local(Holder):
+        pass
+
+    return Local(x)
+
+
+def _contents(value: Any) -> Any:
+    """The classes, attributes and items of objects, with tensors as lists."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.tolist()
+    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    attributes = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    parts = [(key, _contents(each)) for key, each in (*items, *attributes.items())]
+    return type(value).__name__, parts or value
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", INSTANCES)
+def test_objects_of_user_classes_are_made_in_each_call(name: str, training: bool, tmp_path: Path) -> None:
+    model, x, y = INSTANCES[name], torch.randn(3), torch.randn(3)
+    compiled = fxc.compile(model, (x,), training=training)
+    result, expected = compiled(y), model(y)
+    assert _contents(result) == _contents(expected) and compiled(y) is not result
+    compiled.plan.save(path := tmp_path / "plan")
+    if name != "local":  # a class that an import finds
+        assert _contents(fxc.ExecutionPlan.load(path)(y)) == _contents(expected)
+
+
+def test_objects_by_other_routes() -> None:
+    x = torch.randn(3)
+    for route in ("dynamo", "make_fx"):
+        program = fxc.capture(INSTANCES["dataclass"], (x,), route=route)
+        assert fxc.to_fx(program)(x).first.equal(x + 1)
+
+
+def test_a_file_makes_objects_only_of_classes_that_run_no_code() -> None:
+    class Closing(Holder):
+        def __del__(self) -> None:
+            raise AssertionError("a file ran code")
+
+    register_instances()
+    for kind in (Closing, dict, type):
+        spec = tree_structure(Instance(f"{kind.__module__}.{kind.__qualname__}", [{"x": 1}]))
+        with pytest.raises(FxcError, match=r"cannot be read.*is not a class"):
+            spec_of(StringAttr(treespec_dumps(spec)))
+
+
+class Stored(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = Holder(torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> Holder:
+        self.cache.x = x + 1
+        return self.cache
+
+
 REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
-    "Pair": lambda x: Pair(x + 1, x * 2),
-    "Holder": lambda x: (x, [Holder(x + 1)]),
     "set": lambda x: (x, {1, 2}),
-    "Row": lambda x: Row([x * 2]),
-    "Table": lambda x: [Table(a=x * 2)],
     "Two": lambda x: Two((x * 2,)),
     "builtin_function_or_method": lambda x: (x * 2, torch.relu),
+    "Holder": Stored(),
 }
 
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", REFUSED)
-def test_objects_of_other_classes_are_refused(name: str, training: bool) -> None:
-    with pytest.raises(CaptureError, match=f"the model returns a {name}, and(?s:.*)hint: .*register_dataclass"):
+def test_other_objects_are_refused(name: str, training: bool) -> None:
+    with pytest.raises(CaptureError, match=f"the model returns a {name}, and(?s:.*)hint: return these, make the object"):
         fxc.compile(REFUSED[name], (torch.randn(3),), training=training)
 
 

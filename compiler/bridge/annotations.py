@@ -12,7 +12,7 @@ import typing
 from types import NoneType
 from typing import Any, cast
 
-from fxc.bridge.nesting import imported
+from fxc.bridge.instances import imported
 
 _GENERIC: set[Any] = {list, tuple, dict, set, frozenset, type}
 

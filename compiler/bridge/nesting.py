@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from functools import reduce
 from typing import Any, TypeGuard
-from weakref import WeakValueDictionary
 
 from torch.utils._pytree import TreeSpec, tree_structure, tree_unflatten, treespec_dumps, treespec_loads
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 
+from fxc.bridge.instances import CLASSES, imported, register_instances
 from fxc.bridge.values import is_dict, is_sequence, is_tuple, python_of, tree_of, value_of
 from fxc.dialects.attributes.values import SSA, SSAAttr, count_ssa, decode_constants, encode, str_attr
 from fxc.dialects.text.nesting import NestingAttr
@@ -57,17 +56,13 @@ def has_keywords(spec: TreeSpec) -> bool:
     return spec.type is tuple and len(children) == 2 and children[0].type is tuple and children[1].type is dict
 
 
-_CLASSES: WeakValueDictionary[str, type] = WeakValueDictionary()
-"""Named tuple classes seen in this process, including local classes, which cannot be looked up by name."""
-
-
 def _names(nest: Any) -> Iterator[str]:
     """Yield the class names of the tuples in ``nest``; empty for plain tuples."""
     if is_tuple(nest):
         kind = type(nest)
         name = "" if kind is tuple else f"{kind.__module__}.{kind.__qualname__}"
         if name:
-            _CLASSES[name] = kind
+            CLASSES[name] = kind
         yield name
     if is_dict(nest) or is_sequence(nest):
         for part in nest.values() if isinstance(nest, dict) else nest:
@@ -92,7 +87,7 @@ def _rebuilt(nest: Any, names: Iterator[str]) -> Any:
 
 def _named(name: str, parts: tuple[Any, ...]) -> Any:
     """Make a named tuple of an imported class, without running its code."""
-    kind = _CLASSES.get(name) or imported(name)
+    kind = CLASSES.get(name) or imported(name)
     if _is_tuple_class(kind):
         if len(getattr(kind, "_fields", ())) == len(parts):
             return tuple.__new__(kind, parts)
@@ -105,15 +100,6 @@ def _is_tuple_class(kind: Any) -> TypeGuard[type[tuple[Any, ...]]]:
     return isinstance(kind, type) and issubclass(kind, tuple)
 
 
-def imported(name: str) -> Any:
-    """Return the object with this name in an imported module, or None."""
-    names = name.split(".")
-    for count in range(len(names) - 1, 0, -1):
-        if (found := sys.modules.get(".".join(names[:count]))) is not None:
-            return reduce(lambda value, part: getattr(value, "__dict__", {}).get(part), names[count:], found)
-    return None
-
-
 def spec_of(attr: Attribute) -> TreeSpec:
     """Return the nesting of an attribute. FxcError if it is not one."""
     try:
@@ -123,7 +109,10 @@ def spec_of(attr: Attribute) -> TreeSpec:
             return tree_structure(_rebuilt(nest, iter([name.data for name in attr.named])))
         if isinstance(attr, StringAttr):
             _check_imports_nothing(json.loads(attr.data)[1])
-            return treespec_loads(attr.data)
+            register_instances()
+            spec = treespec_loads(attr.data)
+            tree_unflatten([_Leaf()] * spec.num_leaves, spec)  # LookupError for a class that is not imported
+            return spec
     except (ValueError, NotImplementedError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         raise FxcError(f"the program's input or output nesting cannot be read: {error}", hint=_WRITTEN) from error
     raise FxcError(f"not a nesting: {attr}", hint=_WRITTEN)

@@ -30,7 +30,7 @@ from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.dialects.attributes.values import str_attr
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
-from fxc.frontends.check_call import check_call, check_results, misfit, results_checked
+from fxc.frontends.check_call import check_call, checked_results, flattenable, misfit, results_checked
 from fxc.frontends.eager_calls import EagerCalls, IndexedWrites
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
@@ -420,7 +420,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
         raise CaptureError("Dynamo's graph calls transforms of torch.func, which change the state of the process", hint=hint)
     program = import_fx(captured[0])
     _name_state(program, inputs, state, model)
-    resign(program, inputs, given, nesting, outputs, result)
+    resign(program, inputs, given, nesting, outputs, flattenable(model, result))
     return program
 
 
@@ -464,7 +464,7 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
             result = torch.func.functional_call(model, dict(zip(state, tensors, strict=True)), a, k)
         else:
             result = model(*a, **k)
-        check_results(result)
+        result = checked_results(model, result)
         leaves, spec = tree_flatten(result)
         returned[:] = [spec]
         return tuple(leaves)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,9 +11,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 from xdsl.ir import Attribute
 
+from fxc.bridge.instances import with_instances
 from fxc.bridge.values import attribute_of, is_dict, is_sequence, tree_of
 from fxc.dialects.attributes.values import SSA, FunctionAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError
+from fxc.frontends.python_state import Variables
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
@@ -82,28 +84,48 @@ def _check_dimensions(name: str, value: Any, shapes: Any) -> None:
 
 @contextmanager
 def results_checked(module: torch.nn.Module) -> Generator[None, None, None]:
-    """``check_results`` after each call of ``module`` in this context."""
-    handle = module.register_forward_hook(lambda _module, _args, result: check_results(result))
+    """``checked_results`` of each call of ``module`` in this context."""
+    handle = module.register_forward_hook(lambda module, _args, result: checked_results(module, result))
     try:
         yield
     finally:
         handle.remove()
 
 
-def check_results(result: Any) -> None:
-    """CaptureError if ``result`` has an object that is neither a value of a program nor a container of PyTorch's pytree."""
+def checked_results(model: Any, result: Any) -> Any:
+    """``result`` with objects of user classes as containers of PyTorch's pytree.
+
+    CaptureError if it has an object that is neither a value of a program nor a container, or that ``model`` holds.
+    """
+    result = flattenable(model, result)
     for leaf in tree_leaves(result):
         try:
             if (is_dict(leaf) or is_sequence(leaf)) and not isinstance(leaf, torch.Size):
                 raise CaptureError("a subclass of list, tuple or dict that PyTorch's pytree takes for a value")
             tree_of(leaf, _attribute_of)  # a torch.Size or a slice has elements, and is no container of the pytree
         except CaptureError:
-            kind = type(leaf).__qualname__
             raise CaptureError(
-                f"the model returns a {kind}, and programs return tensors, numbers and strings in tuples, lists and dicts",
-                hint="return these, register a dataclass by torch.export.register_dataclass(cls, serialized_type_name=...),"
-                f" or use {TORCH_COMPILE}",
+                f"the model returns a {type(leaf).__qualname__}, and programs return tensors, numbers and strings in tuples,"
+                " lists, dicts and objects of classes",
+                hint=f"return these, make the object in each call, or use {TORCH_COMPILE}",
             ) from None
+    return result
+
+
+def flattenable(model: Any, result: Any) -> Any:
+    """``result`` with objects of user classes as containers of PyTorch's pytree, if ``model`` holds none of them."""
+    try:
+        return result if isinstance(result, torch.Tensor) else with_instances(result, _held(model))
+    except CaptureError:
+        return result
+
+
+def _held(model: Any) -> Set[int]:
+    """The identities of objects that modules of ``model``, globals and closures hold."""
+    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    functions = [inspect.unwrap(getattr(each, "__func__", each)) for each in ([each.forward for each in modules] or [model])]
+    variables = [Variables(each).all() for each in functions if hasattr(each, "__code__")]
+    return {id(value) for holder in (*map(vars, modules), *variables) for value in holder.values()}
 
 
 def _attribute_of(value: Any) -> Attribute:

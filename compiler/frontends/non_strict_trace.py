@@ -50,7 +50,7 @@ from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_overload
 from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import FxcError
-from fxc.frontends.check_call import check_results
+from fxc.frontends.check_call import checked_results
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.host_results import FORMATS
 from fxc.frontends.python_state import PythonState, is_data_set
@@ -180,7 +180,7 @@ class _Trace:
             stack.enter_context(seeds_refused())
             stack.enter_context(self.recorder)
             result = _without_dynamo(module)(*args)
-        check_results(result)
+        result = checked_results(module, result)
         if not self.recorder.is_whole:
             raise _NotPlain("something was not recorded")
         return result
