@@ -249,9 +249,29 @@ def test_an_operand_between_two_outputs() -> None:
         return torch.sin(y + 1) + a
 
     assert applied(between, X, Y).count("mul.Tensor") == 2
+    for one, other in ((torch.exp, torch.sin), (torch.sin, torch.exp)):  # a result is the operand of the other
+        assert "mul.Tensor" not in applied(lambda x, one=one, other=other: (a := one(x), other(a)), X)
     registry.remove(registry.registered()[0])
     fxc.register_pattern(search, lambda x, y: (torch.exp(x) * 1.0, torch.sin(y) * 1.0), (X, Y), try_out=False)
     assert "mul.Tensor" not in applied(lambda x: torch.sin(torch.exp(x) + 1), X)
+
+
+def test_a_sample_is_not_moved_below_another() -> None:
+    """The numbers are those of the same seed."""
+    fxc.register_pattern(lambda x: torch.rand_like(x).sin(), lambda x: torch.rand_like(x).sin() * 1.0, (X,), name="s")
+
+    def model(x: Tensor, below: bool) -> tuple[Tensor, Tensor]:
+        a = torch.rand_like(x)
+        return (a.sin(), torch.randn_like(x)) if below else (torch.randn_like(x), a.sin())
+
+    for below in (True, False):
+        program = fxc.run_passes(fxc.capture(lambda x, below=below: model(x, below), (X,)), PASSES)
+        assert ("mul.Tensor" in str(program)) == below
+        results = list[Any]()
+        for function in (fxc.to_fx(program), lambda x, below=below: model(x, below)):
+            torch.manual_seed(0)
+            results.append(function(X))
+        torch.testing.assert_close(*results)
 
 
 def test_symbolic_sizes_of_the_program() -> None:

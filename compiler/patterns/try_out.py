@@ -134,7 +134,7 @@ def _outcome(function: Function, values: Sequence[Any], needs: Sequence[bool]) -
         if need:
             value.requires_grad_()
     try:
-        with torch.set_grad_enabled(any(needs)):
+        with torch.set_grad_enabled(any(needs)), torch.random.fork_rng(devices=[]):  # equal samples for both functions
             results = [result for result in tree_leaves(function(*own)) if isinstance(result, torch.Tensor)]
             gradients: Sequence[Any] = ()
             differentiable = [result for result in results if result.requires_grad]

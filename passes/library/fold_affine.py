@@ -1,7 +1,7 @@
 """Fold sums and products with constants into the weights of the convolution or linear before them.
 
-Assumes  inference; factors of the model are finite; ``freeze-parameters`` follows, else weights are computed in every
-         call.
+Assumes  inference; factors of the model are finite and not extreme; ``freeze-parameters`` follows, else weights are
+         computed in every call.
 Ensures  a sum, difference, product or quotient of such a result, if it has no other use, and a number or a tensor of
          the model with one number per channel, is the convolution or ``linear`` with another weight and bias.
 Leaves   other shapes, such as a row along the width of images; ``alpha``; weights with other uses; transposed
@@ -29,7 +29,6 @@ After:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -50,6 +49,7 @@ from fxc.passes.operators.table import role_of
 from fxc.passes.rewriting.matrix_products import only_user, static_sizes
 
 _SUMS, _PRODUCTS = ("aten.add.Tensor", "aten.sub.Tensor"), ("aten.mul.Tensor", "aten.div.Tensor")
+_LARGEST = 1e20
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def _fold(ctx: FxcContext, last: TorchOp, value: Tree, other: Tree, own: set[SSA
             return False
         if static_sizes(other.type) != shape:
             other = fold.insert("aten.view.default", other, [int_attr(size) for size in shape])
-    elif (is_sum and not has_bias) or not (known := number(other)) or not math.isfinite(known):
-        return False
+    elif (is_sum and not has_bias) or not 1 / _LARGEST < abs(number(other) or 0) < _LARGEST:
+        return False  # a weight could be infinite where the result is not
     (fold.add if is_sum else fold.multiply)(other, last.operator)
     fold.replace()
     return True

@@ -57,9 +57,11 @@ func.func @other_shapes(%x: tensor<1x2x3x3xf32> {fx.kind = "input"}, %w: tensor<
 
 // -----
 
-/// An alpha, a reversed difference, a quotient by a tensor, a sum with a number without a bias, zero, infinity.
+/// An alpha, a reversed difference, a quotient by a tensor, a sum with a number without a bias, zero, a divisor by which weights are infinite.
 // CHECK-LABEL: func.func @other_arithmetic
 // CHECK-NOT:     torch.aten.view.default
+// CHECK:         %e = torch.aten.mul.Tensor(%5
+// CHECK:         %f = torch.aten.div.Tensor(%6
 // CHECK:         fx.output
 // FROZEN-LABEL: func.func @other_arithmetic
 // FROZEN-NOT:     func.call
@@ -75,7 +77,7 @@ func.func @other_arithmetic(%x: tensor<2x4xf32> {fx.kind = "input"}, %k: tensor<
   %5 = torch.aten.linear.default(%x, %w5) : (tensor<2x4xf32>, tensor<3x4xf32>) -> tensor<2x3xf32>
   %e = torch.aten.mul.Tensor(%5, 0.0) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %6 = torch.aten.linear.default(%x, %w6) : (tensor<2x4xf32>, tensor<3x4xf32>) -> tensor<2x3xf32>
-  %f = torch.aten.mul.Tensor(%6, inf) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %f = torch.aten.div.Tensor(%6, 1.0e-40) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   fx.output(%a, %b, %c, %d, %e, %f) : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) -> ()
 }
 

@@ -433,11 +433,43 @@ func.func @main(%q: tensor<1x2x16x8xf32>, %k: tensor<1x2x16x8xf32>, %v: tensor<1
 func.func @main(%q: tensor<1x2x16x8xf32>, %k: tensor<1x2x16x8xf32>, %v: tensor<1x2x16x8xf32>, %m_0: tensor<16x16xi1>, %m_1: tensor<16x16xi64>) -> tensor<1x2x16x8xf32> {
   %transpose = torch.aten.transpose.int(%k, -2, -1) : (tensor<1x2x16x8xf32>) -> tensor<1x2x8x16xf32, #torch.meta<strides = [256, 128, 1, 8]>>
   %matmul = torch.aten.matmul.default(%q, %transpose) : (tensor<1x2x16x8xf32>, tensor<1x2x8x16xf32, #torch.meta<strides = [256, 128, 1, 8]>>) -> tensor<1x2x16x16xf32>
+  %masked_fill = torch.aten.masked_fill.Scalar(%matmul, %m_0, -3.4028234663852886e+38) : (tensor<1x2x16x16xf32>, tensor<16x16xi1>) -> tensor<1x2x16x16xf32>
+  %add = torch.aten.add.Tensor(%masked_fill, %m_1) : (tensor<1x2x16x16xf32>, tensor<16x16xi64>) -> tensor<1x2x16x16xf32>
+  %softmax = torch.aten.softmax.int(%add, -1) : (tensor<1x2x16x16xf32>) -> tensor<1x2x16x16xf32>
+  %matmul_1 = torch.aten.matmul.default(%softmax, %v) : (tensor<1x2x16x16xf32>, tensor<1x2x16x8xf32>) -> tensor<1x2x16x8xf32>
+  fx.output((%matmul_1,)) : (tensor<1x2x16x8xf32>) -> ()
+}
+
+// -----
+
+/// Not with another mask beside a fill that scores change in a sum: a row may be masked by both.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     scaled_dot_product_attention
+// TRAIN-LABEL: func.func @main
+// TRAIN-NOT:     scaled_dot_product_attention
+func.func @main(%q: tensor<1x2x16x8xf32>, %k: tensor<1x2x16x8xf32>, %v: tensor<1x2x16x8xf32>, %m_0: tensor<16x16xi1>, %m_1: tensor<16x16xi64>) -> tensor<1x2x16x8xf32> {
+  %transpose = torch.aten.transpose.int(%k, -2, -1) : (tensor<1x2x16x8xf32>) -> tensor<1x2x8x16xf32, #torch.meta<strides = [256, 128, 1, 8]>>
+  %matmul = torch.aten.matmul.default(%q, %transpose) : (tensor<1x2x16x8xf32>, tensor<1x2x8x16xf32, #torch.meta<strides = [256, 128, 1, 8]>>) -> tensor<1x2x16x16xf32>
   %masked_fill = torch.aten.masked_fill.Scalar(%matmul, %m_0, -1.0e+30) : (tensor<1x2x16x16xf32>, tensor<16x16xi1>) -> tensor<1x2x16x16xf32>
   %add = torch.aten.add.Tensor(%masked_fill, %m_1) : (tensor<1x2x16x16xf32>, tensor<16x16xi64>) -> tensor<1x2x16x16xf32>
   %softmax = torch.aten.softmax.int(%add, -1) : (tensor<1x2x16x16xf32>) -> tensor<1x2x16x16xf32>
   %matmul_1 = torch.aten.matmul.default(%softmax, %v) : (tensor<1x2x16x16xf32>, tensor<1x2x16x8xf32>) -> tensor<1x2x16x8xf32>
   fx.output((%matmul_1,)) : (tensor<1x2x16x8xf32>) -> ()
+}
+
+// -----
+
+/// Not where the values have leading sizes that the probabilities lack.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     scaled_dot_product_attention
+// TRAIN-LABEL: func.func @main
+// TRAIN-NOT:     scaled_dot_product_attention
+func.func @main(%q: tensor<1x2x16x8xf32>, %k: tensor<1x2x16x8xf32>, %v: tensor<3x2x16x8xf32>) -> tensor<3x2x16x8xf32> {
+  %transpose = torch.aten.transpose.int(%k, -2, -1) : (tensor<1x2x16x8xf32>) -> tensor<1x2x8x16xf32, #torch.meta<strides = [256, 128, 1, 8]>>
+  %matmul = torch.aten.matmul.default(%q, %transpose) : (tensor<1x2x16x8xf32>, tensor<1x2x8x16xf32, #torch.meta<strides = [256, 128, 1, 8]>>) -> tensor<1x2x16x16xf32>
+  %softmax = torch.aten.softmax.int(%matmul, -1) : (tensor<1x2x16x16xf32>) -> tensor<1x2x16x16xf32>
+  %matmul_1 = torch.aten.matmul.default(%softmax, %v) : (tensor<1x2x16x16xf32>, tensor<3x2x16x8xf32>) -> tensor<3x2x16x8xf32>
+  fx.output((%matmul_1,)) : (tensor<3x2x16x8xf32>) -> ()
 }
 
 // -----

@@ -15,24 +15,22 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype
 from fxc.passes.library.fuse_attention.closed import ClosedValues, element, has_row_of, is_causal
 from fxc.passes.library.fuse_attention.products import sizes_of, static
-from fxc.passes.library.fuse_attention.recognition import Attention, Mask
+from fxc.passes.library.fuse_attention.recognition import LOWEST, Attention, Mask
 from fxc.passes.rewriting.insertion import insert_call
-
-LOWEST_SCORE = -3.4028234663852886e38
-"""The lowest number of float32. A finite score does not change it in a sum."""
 
 
 @dataclass(frozen=True)
 class Bias:
-    """What is added to the scores. ``is_causal``: the operator computes it.
+    """What is added to the scores. ``is_causal``: the operator computes it. ``low``: where they are filled.
 
-    ``may_be_empty``: a row may be of -inf only. ``may_be_filled``: a row may be of the lowest number only, or of -inf.
+    ``may_be_empty``: a row may be of -inf only. ``may_be_filled``: a row may be of ``low`` only, or of -inf.
     """
 
     value: SSAValue | None = None
     is_causal: bool = False
     may_be_empty: bool = False
     may_be_filled: bool = False
+    low: float = -math.inf
 
 
 @dataclass
@@ -81,13 +79,13 @@ class Biases:
         def call(operator: str, *args: object) -> SSAValue:
             return insert_call(self.ctx, operator, list(args), before)
 
-        if mask.fill is None:
+        if mask.low is None:
             if dtype(part.type) != name:
                 part = call("aten.to.dtype", part, dtype_attr(name))
             if bias is None:
                 return call("aten.neg.default", part) if mask.is_negated else part
             return call("aten.sub.Tensor" if mask.is_negated else "aten.add.Tensor", bias, part)
-        low = float_attr(-math.inf if mask.fill == -math.inf else LOWEST_SCORE)
+        low = float_attr(mask.low)
         if bias is not None:
             scalar = (
                 ("aten.where.ScalarOther", part, bias, low) if mask.is_inverted else ("aten.where.ScalarSelf", part, low, bias)
@@ -101,20 +99,20 @@ class Biases:
         if value is None:
             return Bias()
         literal, sizes = self.closed.literal(value), static(sizes_of(value))
-        infinite, lowest = element(-math.inf, name), element(LOWEST_SCORE, name)
+        fills = {mask.low for mask in found.masks}
+        lows = [low for low in fills if low is not None]
         if literal is not None and sizes is not None and literal.bytes:
             rows, columns = sizes[-2:]
             is_whole = (rows, columns) == (found.query.sizes[-2], found.key.sizes[-2])
-            for low in (infinite, lowest):
-                if is_whole and is_causal(literal.bytes, rows, columns, element(0.0, name), low):
+            for low in (-math.inf, LOWEST["float32"], *lows):
+                if is_whole and is_causal(literal.bytes, rows, columns, element(0.0, name), element(low, name)):
                     return Bias(is_causal=True)
-            is_empty, is_filled = (has_row_of(literal.bytes, columns, low) for low in (infinite, lowest))
-            return Bias(value, False, is_empty, is_empty or is_filled)
-        fills = [mask.fill for mask in found.masks]
-        return Bias(value, False, None in fills or -math.inf in fills, fills != [None] * len(fills))
+            is_empty, *filled = (has_row_of(literal.bytes, columns, element(low, name)) for low in (-math.inf, *lows))
+            return Bias(value, False, is_empty, any(filled) or len(fills) > 1, *lows[:1])
+        return Bias(value, False, not fills.isdisjoint((None, -math.inf)), bool(lows), *lows[:1])
 
 
-def guard(ctx: FxcContext, op: TorchOp, bias: SSAValue, result: SSAValue, value: SSAValue | None) -> SSAValue:
+def guard(ctx: FxcContext, op: TorchOp, bias: Bias, result: SSAValue, value: SSAValue | None) -> SSAValue:
     """``result`` with NaN in the rows that ``bias`` leaves empty, as a softmax of -inf has; the fused operator has 0 there.
 
     A mask that is added passes a gradient of NaN to the scores. A fill passes none: with ``value``, rows that are filled
@@ -124,13 +122,13 @@ def guard(ctx: FxcContext, op: TorchOp, bias: SSAValue, result: SSAValue, value:
     def call(operator: str, *args: object) -> SSAValue:
         return insert_call(ctx, operator, list(args), op)
 
-    highest = call("aten.amax.default", bias, [int_attr(-1)], bool_attr(True))
+    highest = call("aten.amax.default", bias.value, [int_attr(-1)], bool_attr(True))
     factor = call("aten.add.Tensor", call("aten.mul.Tensor", highest, float_attr(0.0)), float_attr(1.0))
     name = dtype(result.type)
     if name is not None and dtype(factor.type) != name:
         factor = call("aten.to.dtype", factor, dtype_attr(name))
     if value is None:
         return call("aten.mul.Tensor", result, factor)
-    is_filled = call("aten.le.Scalar", highest, float_attr(LOWEST_SCORE))
+    is_filled = call("aten.le.Scalar", highest, float_attr(bias.low))
     mean = call("aten.mean.dim", value, [int_attr(-2)], bool_attr(True))
     return call("aten.where.self", is_filled, call("aten.mul.Tensor", mean, factor), result)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from xdsl.ir import Operation, SSAValue
 
@@ -36,13 +38,14 @@ _FILLS = (
 
 _EXPANDS = ("aten.expand.default", "aten.expand_as.default")
 
-LOWEST = -1.0e9
-"""Scores of masked elements at or below this are treated as lower than all scores: a row of them has equal probabilities."""
-LOWEST_HALF = -65504.0
+LOWEST = MappingProxyType(
+    {"float16": -65504.0, "bfloat16": -3.3895313892515355e38, "float32": -3.4028234663852886e38, "float64": -sys.float_info.max}
+)
+"""The lowest number of each dtype that the fused operator computes in."""
+HIGHEST_FILL = -1.0e9
+"""A fill at or below this is treated as lower than all scores: a row of them has equal probabilities."""
 LEAST_KEYS = 16
 """PyTorch's CPU kernel loses the NaN of a row of fewer keys than a vector has lanes."""
-
-DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class Mask:
         while (op := producer(value, _EXPANDS)) is not None:
             value = op.operands[0]
         return value
+
+    @property
+    def low(self) -> float | None:
+        """What is added to the scores where they are filled: ``fill``, or a number in its stead that scores do not change."""
+        return self.fill if self.fill in (None, -math.inf, LOWEST["bfloat16"]) else LOWEST["float32"]
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -216,6 +224,8 @@ def _read(found: Attention, steps: Sequence[tuple[TorchOp, SSAValue]], closed: C
             return f"{op.operator} computes the scores"
         found.batches.append(batch)
         found.dtypes.add(dtype(scores.type))
+    if len({mask.fill for mask in found.masks}) > 1 and any(mask.low != mask.fill for mask in found.masks):
+        return "a fill that is not the lowest number is combined with another mask"
     return None
 
 
@@ -234,11 +244,11 @@ def _fill(op: TorchOp, value: SSAValue, batch: tuple[Dim, ...], closed: ClosedVa
         condition, inverted = bound["condition"], bound["self"] is value
         fill = bound["other"] if inverted else bound["self"]
     low = None if fill is value else closed.number(fill)
-    half = dtype(value.type) == "float16"
-    if low is None or not (low <= LOWEST or (half and low <= LOWEST_HALF)):
+    lowest = LOWEST.get(dtype(value.type) or "", -math.inf)
+    if low is None or low > max(lowest, HIGHEST_FILL):
         return f"{op.operator} fills the scores with a number that is not the lowest"
-    if half and low < LOWEST_HALF:
-        low = -math.inf  # what it is in half precision
+    if low < lowest:
+        low = -math.inf  # what it is in this precision
     if not isa(condition, SSAValue) or dtype(condition.type) != "bool" or not sizes_of(condition):
         return f"the condition of {op.operator} is no tensor of bools"
     return Mask(condition, batch, low, inverted)
@@ -249,7 +259,7 @@ def _mismatch(found: Attention) -> str | None:
     tensors = [found.query.value, found.key.value, found.value.value, found.output.op.results[0]]
     types = [value.type for value in tensors]
     names = {dtype(type) for type in types}
-    if len(names) > 1 or (name := names.pop()) not in DTYPES:
+    if len(names) > 1 or (name := names.pop()) not in LOWEST:
         return "queries, keys and values have no common floating dtype"
     if any(not is_tensor(type) or device(type) != "cpu" or layout(type) != "strided" for type in types):
         return "a tensor is not a strided one on the CPU"
@@ -260,6 +270,9 @@ def _mismatch(found: Attention) -> str | None:
     keys, width = found.key.sizes[-2:]
     if found.query.sizes[-1] != width or found.value.sizes[-1] != width or found.value.sizes[-2] != keys:
         return "keys and values have different widths, for which PyTorch computes the products apart"
+    wide, outer = found.value.sizes[:-2], found.batches[-1]
+    if len(wide) > len(outer) or any(a not in (1, b) for a, b in zip(reversed(wide), reversed(outer), strict=False)):
+        return "the values have leading sizes that the probabilities lack"
     root = found.output.op.get_toplevel_object()
     known = facts_of(root, "min") if isinstance(root, Operation) else {}
     if (keys if isinstance(keys, int) else known.get(keys, 0)) < LEAST_KEYS:

@@ -61,9 +61,9 @@ class Replacement:
             if is_safe or shared or any(mask.fill is None for mask in found.masks) or len({m.fill for m in found.masks}) > 1:
                 self.reason = "a row may be filled entirely, and its gradients cannot be reproduced"
                 return None
-            made = guard(self.ctx, self.op, bias.value, made, value)
+            made = guard(self.ctx, self.op, bias, made, value)
         elif bias.value is not None and bias.may_be_empty and not is_safe:
-            made = guard(self.ctx, self.op, bias.value, made, None)
+            made = guard(self.ctx, self.op, bias, made, None)
         return self.result(made, outer, target)
 
     def operand(self, ordered: Ordered, batch: Sequence[Dim], target: Sequence[Dim]) -> SSAValue | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import dropwhile, takewhile
 from typing import ClassVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, DictionaryAttr, ModuleOp, TupleType
@@ -16,7 +17,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import SYMBOLS, VALUE, is_tensor, strides
-from fxc.dialects.base.effects import aliases, writes
+from fxc.dialects.base.effects import aliases, is_random, writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.equations import Equation, Snippet, needed_operations, snippet_of
 from fxc.dialects.text.diagnostics import OpVerifyException, place_of
@@ -35,6 +36,7 @@ REMARKS = "apply-patterns"
 ANOTHER_USER = "an inner value has another user"
 NO_POSITION = "no position is after all operands and before all users"
 WRITE_BETWEEN = "a write lies between its operations"
+RANDOM_BETWEEN = "a random operator lies between its operations, and would be sampled before them"
 OTHER_MEMORY = "a returned value would share memory with other values"
 """Reasons of near misses."""
 
@@ -141,8 +143,10 @@ class TracedPattern(Pattern):
             return "an operation is missing", None
         if (user := _outside_user(found, outputs)) is not None:
             return ANOTHER_USER, user
-        if _insertion_point(found, outputs, values) is None:
+        if (before := _insertion_point(found, outputs, values)) is None:
             return NO_POSITION, None
+        if (between := _random_between(found, before)) is not None:
+            return RANDOM_BETWEEN, between
         if self.crosses_write(found, values, outputs, rewriter, is_view=self.may_alias(pattern)):
             return WRITE_BETWEEN, None
         return None, None
@@ -420,6 +424,14 @@ def _outside_user(found: PatternMatch, outputs: Sequence[SSAValue]) -> Operation
     return next((use.operation for result in inside for use in result.uses if use.operation not in ops), None)
 
 
+def _random_between(found: PatternMatch, before: Operation) -> Operation | None:
+    """A random operator outside of the match after one inside of it, and above ``before``; None if there is none."""
+    ops = set(found.ops.values())
+    above = takewhile(lambda op: op is not before, _block_of(found).ops)
+    below = dropwhile(lambda op: op not in ops or not is_random(op), above)
+    return next((op for op in below if op not in ops and any(map(is_random, op.walk()))), None)
+
+
 def _insertion_point(found: PatternMatch, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
     """Return the operation before which to insert the replacement: after all operands, before all users; None if impossible."""
     ops, block = set(found.ops.values()), _block_of(found)
@@ -430,6 +442,8 @@ def _insertion_point(found: PatternMatch, outputs: Sequence[SSAValue], values: S
         if use.operation not in ops and (ancestor := block.find_ancestor_op_in_block(use.operation)) is not None
     }
     owners = [value.owner for value in values]
+    if not ops.isdisjoint(owners):
+        return None
     pending, operands = set(ops), {o for o in owners if isinstance(o, Operation) and o.parent is block}
     for op in block.ops:
         if op in users:
