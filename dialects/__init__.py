@@ -11,6 +11,7 @@ from xdsl.ir import Dialect
 DIALECTS = {
     "fx": "fxc.dialects.fx:Fx",
     "torch": "fxc.dialects.torch_ops:Torch",
+    "dist": "fxc.dialects.dist:Dist",
     "autodiff": "fxc.dialects.autodiff:Autodiff",
     "fusion": "fxc.dialects.fusion:Fusion",
     "tile": "fxc.dialects.tile:Tile",

@@ -33,6 +33,7 @@ LATE = "torch triton xdsl numpy sympy networkx llvmlite safetensors rich matplot
 
 LATE_MODULES = {
     "fxc.dialects.verify.verifier -> fxc.dialects.verify.races": "the dialects plan and tile, a fifth of the start of fxc-opt",
+    "fxc.dialects.verify.verifier -> fxc.dialects.dist.mesh": "the dialect dist, for programs without layouts",
     "fxc.interpret.torch_level -> fxc.interpret.linalg_level": "xdsl's linalg, 0.03 s, which loading a saved plan does without",
 }
 """Modules of ours that a function may import though they bring no such library -> what they bring."""

@@ -14,6 +14,9 @@ BORROWS = "plan.borrows"
 SHORT_LIVED = "plan.short_lived"
 """Marks buffers whose memory is returned to the allocator on release, instead of being reused for later buffers."""
 
+LAYOUT = "dist.layout"
+"""The attribute of an argument or a result of a function with its ``#dist.layout``."""
+
 STREAM = "plan.stream"
 """The stream of a launch, call or allocation; 0, the default, is the stream of the caller."""
 

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, Region, SSAValu
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.discardable import STREAM
+from fxc.dialects.attributes.discardable import LAYOUT, STREAM
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.dominators import dominator_tree
 from fxc.dialects.base.op_rules import OpRules
@@ -83,6 +83,8 @@ class _Verifier:
     def op_rules(self, op: Operation, is_isolated: bool) -> None:
         try:
             self.rules.verify(op, is_isolated=is_isolated, callee=self.callee_type(op) if type(op) is CallOp else None)
+            if type(op) is FuncOp:
+                _check_layouts(op)
         except OpVerifyException:
             raise
         except VerifyException as error:
@@ -215,6 +217,13 @@ def _check_streams(block: Block) -> None:
     from fxc.dialects.verify.races import check_order  # imported late: few programs have streams
 
     check_order(block)
+
+
+def _check_layouts(function: FuncOp) -> None:
+    if any(LAYOUT in each.data for each in (*(function.arg_attrs or ()), *(function.res_attrs or ()))):
+        from fxc.dialects.dist.mesh import verify_layouts  # imported late: few programs are distributed
+
+        verify_layouts(function)
 
 
 def _check_block_end(op: Operation) -> None:
