@@ -30,6 +30,7 @@ LAYERS = {
     "passes/normalize": "xdsl numpy",
     "passes/autodiff": "xdsl",
     "passes/joint": "xdsl networkx",
+    "passes/dist": "xdsl",
     "passes/library": "xdsl",
     "passes/fusion": "xdsl numpy",
     "passes/kernels": "xdsl",

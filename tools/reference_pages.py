@@ -33,6 +33,7 @@ _GROUPS = {
     "normalize": "Normalization",
     "autodiff": "Differentiation",
     "joint": "Joint graphs",
+    "dist": "Distributed programs",
     "library": "Library calls",
     "fusion": "Fusion",
     "kernels": "Kernels",

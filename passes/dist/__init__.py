@@ -1,0 +1,1 @@
+"""Passes on collectives: fewer messages, started early and awaited late."""
