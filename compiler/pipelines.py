@@ -177,6 +177,24 @@ before ``aot-forward`` and ``aot-backward``.
 that ``offload-saved`` moves to the host.
 """
 
+DISTRIBUTED = NamedPipeline(
+    (
+        PassSpec("convert-torch-to-dist"),
+        PassSpec("remove-redundant-redistributions"),
+        PassSpec("sink-waits"),
+        PassSpec("bucket-collectives"),
+        PassSpec("choose-reductions"),
+        PassSpec("hoist-collectives"),
+        PassSpec("sink-waits"),  # where choose-reductions split one
+        PassSpec("convert-dist-to-torch"),
+    ),
+    options=MappingProxyType({"message": (("bucket-collectives", "bytes"),), "waiting": (("hoist-collectives", "bytes"),)}),
+)  # fmt: skip
+"""Merge collectives, start them early and wait for them late. It changes nothing without ``dist.group``.
+
+``message``: the most bytes of a merged collective; ``waiting``: of results that were started and not awaited.
+"""
+
 LOWER_KERNELS = NamedPipeline(
     (
         PassSpec("choose-products"),
@@ -258,7 +276,7 @@ _PATTERNS = "canonicalize,apply-patterns"
 _LAYOUTS = "choose-convolutions,propagate-layouts"
 
 INFERENCE = Flow(
-    f"lower-to-torch,{_PATTERNS},fuse-attention{{gradients=false}}",
+    f"lower-to-torch,{_PATTERNS},distributed,fuse-attention{{gradients=false}}",
     "optimize",
     f"{_LAYOUTS},{_KERNELS}",
     frozen="freeze",
@@ -285,7 +303,7 @@ TRAINING = Flow(
 LATER_DERIVATIVE = Flow("", "derivative", "derivative{reductions=true},lower-kernels,lower-subgraph")
 """The flow that compiles a derivative at a call, for gradients that ``specialize-derivatives`` did not expect."""
 
-AOT = Flow(f"lower-to-torch,{_PATTERNS}", "simplify", _KERNELS, plan=PassSpec.of("lower-to-plan", largest=1 << 15))
+AOT = Flow(f"lower-to-torch,{_PATTERNS},distributed", "simplify", _KERNELS, plan=PassSpec.of("lower-to-plan", largest=1 << 15))
 """The flow of ``torch.compile(backend="fxc")`` for each graph of AOTAutograd, forward or backward; these are differentiated.
 Arenas are small, as in ``lower-subgraph``: that of the forward would add to the memory of the backward."""
 
@@ -321,6 +339,7 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "torchscript": TORCHSCRIPT,
     "derivative": DERIVATIVE,
     "joint": JOINT,
+    "distributed": DISTRIBUTED,
     "lower-kernels": LOWER_KERNELS,
     "lower-to-plan": LOWER_TO_PLAN,
     "lower-subgraph": LOWER_SUBGRAPH,

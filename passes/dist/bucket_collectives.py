@@ -31,8 +31,9 @@ After:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -63,6 +64,26 @@ class BucketCollectivesPass(ModulePass):
             _Buckets(block, HintedSizes(op), self.bytes).run()
 
 
+class _Span(NamedTuple):
+    """The bytes of collectives, and positions: of their first and last start, of the last op that computes an operand, and of
+    the first wait."""
+
+    bytes: int
+    first: int
+    last: int
+    computed: int
+    need: int
+
+    @property
+    def place(self) -> int:
+        """Where one collective would stand."""
+        return max(self.first, self.computed + 1)
+
+    def joined(self, other: _Span) -> _Span:
+        bytes, first, last = self.bytes + other.bytes, min(self.first, other.first), max(self.last, other.last)
+        return _Span(bytes, first, last, max(self.computed, other.computed), min(self.need, other.need))
+
+
 class _Buckets:
     def __init__(self, block: Block, sizes: HintedSizes, limit: int) -> None:
         self.block, self.sizes, self.limit = block, sizes, limit
@@ -78,13 +99,15 @@ class _Buckets:
         for ops in alike.values():
             if isinstance(ops[0], AllGatherOp):
                 ops.sort(key=self.need)
-            bucket = list[CollectiveOp]()
+            bucket, span = list[CollectiveOp](), self.span(ops[0])
             for op in ops:
-                if bucket and self.place([*bucket, op]) is None:
-                    merged += self.merge(bucket)
-                    bucket = []
+                joined = span.joined(self.span(op)) if bucket else self.span(op)
+                if bucket and not self.fits(joined):
+                    merged += self.merge(bucket, span)
+                    bucket, joined = [], self.span(op)
                 bucket.append(op)
-            merged += self.merge(bucket)
+                span = joined
+            merged += self.merge(bucket, span)
         for op in merged:
             Rewriter.erase_op(op)
 
@@ -93,35 +116,31 @@ class _Buckets:
         user = first_user(op.values, self.block, self.order)
         return len(self.ops) - 1 if user is None else self.order[user]
 
-    def place(self, ops: Sequence[CollectiveOp]) -> int | None:
-        """The position where one collective can stand for ``ops``; None where there is none, or it would be too large."""
-        if sum(message_bytes(op, self.sizes) for op in ops) > self.limit:
-            return None
-        first, last = self.order[ops[0]], self.order[ops[0]]
-        computed = -1
-        for op in ops:
-            first, last = min(first, self.order[op]), max(last, self.order[op])
-            for operand in op.inputs:
-                made = in_block(operand.owner, self.block) if isinstance(operand.owner, Operation) else None
-                computed = max(computed, -1 if made is None else self.order[made])
-        place = max(first, computed + 1)
-        is_free = bisect_left(self.barriers, first) == bisect_left(self.barriers, last)
-        return place if is_free and place <= min(map(self.need, ops)) else None
+    def span(self, op: CollectiveOp) -> _Span:
+        owners = [operand.owner for operand in op.inputs]
+        made = [in_block(owner, self.block) for owner in owners if isinstance(owner, Operation)]
+        computed = max((self.order[each] for each in made if each is not None), default=-1)
+        return _Span(message_bytes(op, self.sizes), self.order[op], self.order[op], computed, self.need(op))
 
-    def merge(self, ops: list[CollectiveOp]) -> list[CollectiveOp]:
+    def fits(self, span: _Span) -> bool:
+        """Whether one collective can do what those of ``span`` do."""
+        is_free = bisect_left(self.barriers, span.first) == bisect_left(self.barriers, span.last)
+        return span.bytes <= self.limit and is_free and span.place <= span.need
+
+    def merge(self, ops: list[CollectiveOp], span: _Span) -> list[CollectiveOp]:
         """Insert one collective for ``ops``, and return those that it replaces."""
-        if len(ops) == 1 or (place := self.place(ops)) is None:
+        if len(ops) == 1:
             return []
         results = [result for op in ops for result in op.values]
         more = {name: value for name, value in ops[0].properties.items() if name != "group"}
         inputs: list[SSAValue] = [operand for op in ops for operand in op.inputs]
         made = type(ops[0]).of(ops[0].group.root_reference.data, inputs, [each.type for each in results], **more)
         made.location = ops[0].location
-        self.block.insert_op_before(made, self.ops[place])
+        self.block.insert_op_before(made, self.ops[span.place])
         copy_names(results, made.values)
         for old, new in zip(results, made.values, strict=True):
             old.replace_all_uses_with(new)
-        self.order[made] = place
+        self.order[made] = span.place
         count("collectives merged", len(ops))
         return ops
 

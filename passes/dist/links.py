@@ -1,0 +1,139 @@
+"""Estimate how long collectives take: a latency, and a time for each byte, by kind of collective and number of ranks.
+
+A module has measured times in the attribute ``dist.links``, which ``set-links`` reads from a file of ``fxc measure-links``. For
+numbers of ranks that were not measured, the times grow as the steps and the traffic of the algorithms do: rings and pairwise
+exchanges (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005), or, for reductions
+and broadcasts, two binary trees (Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, 2009).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, log, log2
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, ModuleOp
+from xdsl.utils.exceptions import PassFailedException
+
+from fxc.dialects.attributes.values import float_attr, int_attr, isa, str_attr
+from fxc.dialects.dist import CollectiveOp, GroupOp, MeshOp
+from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.dist.moves import message_bytes
+
+ATTRIBUTE = "dist.links"
+
+Growth: TypeAlias = "tuple[Callable[[int], float], Callable[[int], float]]"
+"""Steps of an algorithm, and bytes that a link carries for each byte of the message, for a number of ranks."""
+
+_RING: Growth = (lambda p: p - 1, lambda p: (p - 1) / p)
+_ALGORITHMS: Mapping[str, Sequence[Growth]] = MappingProxyType({
+    "all_reduce": (
+        (lambda p: 2 * (p - 1), lambda p: 2 * (p - 1) / p),
+        (lambda p: 2 * ceil(log2(p)), lambda p: 2),
+    ),
+    "all_gather": (_RING,),
+    "reduce_scatter": (_RING,),
+    "all_to_all": (_RING,),
+    "broadcast": ((lambda p: ceil(log2(p)), lambda p: 1),),
+})  # fmt: skip
+COLLECTIVES = tuple(_ALGORITHMS)
+
+
+class Link(NamedTuple):
+    """Measured times of a collective of ``ranks`` ranks, on links along ``axis`` of a mesh or, without a name, any links."""
+
+    collective: str
+    ranks: int
+    latency_us: float
+    bytes_per_us: float
+    axis: str = ""
+
+
+_ASSUMED = MappingProxyType({"cpu": (100.0, 1e3), "": (10.0, 1e5)})
+"""Latency and rate by device where nothing was measured: orders of magnitude of a local socket and of links between GPUs."""
+
+
+class Links:
+    """The times of collectives in ``module``. ``ranks``: numbers of ranks of axes, instead of those of the meshes."""
+
+    def __init__(self, module: ModuleOp, ranks: Mapping[str, int] | None = None) -> None:
+        self.sizes, self._ranks = HintedSizes(module), dict(ranks or {})
+        self._meshes = {op.sym_name.data: op for op in module.ops if isinstance(op, MeshOp)}
+        self._links = links_of(module)
+
+    def ranks(self, group: GroupOp) -> int:
+        """The number of ranks of ``group``."""
+        size = group.size
+        for axis in group.axes:
+            if group.mesh is not None and axis in self._ranks:
+                known = self._meshes[group.mesh.root_reference.data].axes[axis]
+                size = size // known * self._ranks[axis]
+        return size
+
+    def time(self, op: CollectiveOp, kind: str | None = None) -> float:
+        """The microseconds of ``op``, or of the collective ``kind`` of a message of the same size."""
+        group = op.process_group()
+        ranks, axis = self.ranks(group), group.axes[0] if len(group.axes) == 1 else ""
+        if ranks == 1:
+            return 0.0
+        kind = kind or op.name.removeprefix("dist.")
+        found = [link for link in self._links if link.collective == kind and link.axis in ("", axis)]
+        bytes = message_bytes(op, self.sizes)
+        if not found:
+            mesh = None if group.mesh is None else self._meshes.get(group.mesh.root_reference.data)
+            latency, rate = _ASSUMED["cpu" if mesh is None or mesh.device.data == "cpu" else ""]
+            return min(steps(ranks) * latency + traffic(ranks) * bytes / rate for steps, traffic in _ALGORITHMS[kind])
+        link = min(found, key=lambda each: (each.axis != axis, abs(log(each.ranks / ranks))))
+        return min(
+            link.latency_us * steps(ranks) / steps(link.ranks)
+            + bytes / link.bytes_per_us * traffic(ranks) / traffic(link.ranks)
+            for steps, traffic in _ALGORITHMS[kind]
+        )
+
+
+def links_of(module: ModuleOp) -> list[Link]:
+    """The measured times that ``module`` states."""
+    found = module.attributes.get(ATTRIBUTE)
+    entries = [entry.data for entry in found if isinstance(entry, DictionaryAttr)] if isa(found, ArrayAttr) else []
+    return [link({name: _value(attr) for name, attr in entry.items()}, ATTRIBUTE) for entry in entries]
+
+
+def _value(attr: object) -> Any:
+    return attr.value.data if isinstance(attr, (IntegerAttr, FloatAttr)) else getattr(attr, "data", None)
+
+
+def links_attr(links: Sequence[Link]) -> ArrayAttr[DictionaryAttr]:
+    """The attribute of a module with ``links``."""
+
+    def attr(value: object) -> Any:
+        return str_attr(value) if isinstance(value, str) else int_attr(value) if isinstance(value, int) else float_attr(cast(float, value))
+
+    return ArrayAttr([DictionaryAttr({name: attr(value) for name, value in each._asdict().items()}) for each in links])
+
+
+def link(entry: Mapping[str, Any], where: str) -> Link:
+    """The link of ``entry``. PassFailedException, with ``where`` it stands, for one that is invalid."""
+    try:
+        made = Link(**entry)
+        valid = made.collective in COLLECTIVES and made.ranks >= 2 and made.latency_us >= 0 and made.bytes_per_us > 0
+    except TypeError:
+        valid, made = False, None
+    if not valid or made is None:
+        fields = "collective, ranks (2 or more), latency_us, bytes_per_us (more than 0) and axis, which may be missing"
+        raise PassFailedException(f"{where}: {dict(entry)} is no link: it has {fields}; collective: {', '.join(COLLECTIVES)}")
+    return made._replace(latency_us=float(made.latency_us), bytes_per_us=float(made.bytes_per_us))
+
+
+def read_links(path: str) -> list[Link]:
+    """The links in a file of ``fxc measure-links``. PassFailedException where it cannot be read."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PassFailedException(f"{path}: {error}; fxc measure-links -o FILE writes such a file") from error
+    entries = cast(dict[str, Any], found).get("links") if isinstance(found, dict) else None
+    if not isinstance(entries, list) or not entries:
+        raise PassFailedException(f"{path}: expected an object with a list of links; fxc measure-links -o FILE writes one")
+    return [link(cast(dict[str, Any], each) if isinstance(each, dict) else {"": each}, path) for each in cast(list[Any], entries)]

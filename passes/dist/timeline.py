@@ -1,0 +1,89 @@
+"""Simulate the time of a program on one rank: computations on one stream, collectives on another.
+
+Operations start in the order of the text. A collective starts when those before it have ended and the computations that stand
+before it, too; ``dist.wait`` holds up the computations after it until the collective has ended. Times are estimates: of
+computations those of ``annotate-costs``, of collectives those of ``dist.links``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from fxc.dialects.base.effects import inner_operations
+from fxc.dialects.dist import CollectiveOp, WaitOp
+from fxc.dialects.text.syntax import written_name
+from fxc.passes.dist.links import Links
+from fxc.passes.operators.costs import Costs
+
+COMPUTE, COMMUNICATION, WAITING = "compute", "communication", "waiting"
+
+
+class Event(NamedTuple):
+    """``operation`` runs on ``stream`` from ``start`` to ``end``, in microseconds. WAITING: the computations are held up."""
+
+    stream: str
+    start: float
+    end: float
+    operation: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The events of one run, and the most bytes of results of collectives that were started and not awaited."""
+
+    events: Sequence[Event]
+    in_flight: int
+
+    @property
+    def time(self) -> float:
+        """Microseconds from the first start to the last end."""
+        return max((event.end for event in self.events), default=0.0)
+
+    def busy(self, stream: str) -> float:
+        """Microseconds of all events of ``stream``."""
+        return sum(event.end - event.start for event in self.events if event.stream == stream)
+
+    def messages(self) -> int:
+        """The number of messages."""
+        return sum(event.stream == COMMUNICATION for event in self.events)
+
+    def exposed(self) -> float:
+        """Microseconds of communication that no computation hides."""
+        return self.time - self.busy(COMPUTE)
+
+
+def simulate(module: ModuleOp, function: FuncOp, ranks: Mapping[str, int]) -> Timeline:
+    """The timeline of ``function``, with these numbers of ranks along axes instead of those of the meshes."""
+    costs, links = Costs(function), Links(module, ranks)
+    events, ends = list[Event](), dict[SSAValue, float]()
+    now, free, waiting, most = 0.0, 0.0, 0, 0
+    for op in inner_operations(function):
+        if isinstance(op, CollectiveOp):
+            start = max(now, free)
+            free = start + links.time(op)
+            events.append(Event(COMMUNICATION, start, free, _text(op)))
+            ends.update(dict.fromkeys(op.values, free))
+            waiting += sum(links.sizes.distinct_bytes(value.type) for value in op.values)
+            most = max(most, waiting)
+        elif isinstance(op, WaitOp):
+            end = ends.pop(op.input, None)
+            if end is not None:
+                waiting -= links.sizes.distinct_bytes(op.input.type)
+            if end is not None and end > now:
+                events.append(Event(WAITING, now, end, _text(op)))
+                now = end
+        elif (time := costs.of(op).time) > 0:
+            events.append(Event(COMPUTE, now, now + time, _text(op)))
+            now += time
+    return Timeline(events, most)
+
+
+def _text(op: Operation) -> str:
+    names = [f"%{written_name(result) or '_'}" for result in op.results]
+    return f"{', '.join(names[:2])}{', ...' if len(names) > 2 else ''} = {op.name.removeprefix('torch.')}"
