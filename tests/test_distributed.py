@@ -16,11 +16,11 @@ from xdsl.dialects.func import FuncOp
 import fxc
 from fxc.api import compile_part
 from fxc.dialects.dist import CollectiveOp
+from fxc.measure.links import measure
 from fxc.options import Options
 from fxc.passes.dist.links import COLLECTIVES, Link, Links, links_attr
 from fxc.passes.dist.timeline import COMPUTE, simulate
 from fxc.testing import parse, run_pass
-from fxc.tools.measure_links import measure
 
 _TEXT = """
 dist.mesh @mesh "cpu" (dp = 2)
@@ -61,8 +61,8 @@ def _run_rank(rank: int, folder: str) -> None:
     """Run the program on one of two ranks: as it is, with operations of ``dist``, and compiled."""
     ranks = 2
     torch.set_num_threads(1)
-    store, limit = distributed.FileStore(f"{folder}/store", ranks), timedelta(seconds=60)
-    distributed.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=limit)
+    limit = timedelta(seconds=60)
+    distributed.init_process_group("gloo", f"file://{folder}/store", limit, ranks, rank)
     world = distributed.group.WORLD
     assert world is not None
     text = PROGRAM.replace("GROUP", world.group_name)

@@ -31,7 +31,7 @@ def measure_links_command(ranks: str, axis: str, output: str | None) -> None:
     if min(counts) < 2:
         raise InputError(f"--ranks={ranks}: a link is between 2 ranks or more", hint="--ranks=2,4")
     with progress("loading PyTorch"):
-        from fxc.tools.measure_links import is_in_a_run, measure_local, measure_run
+        from fxc.measure.links import is_in_a_run, measure_local, measure_run
 
     if is_in_a_run():
         links = measure_run(axis)

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xdsl.context import Context
@@ -57,7 +57,7 @@ class BucketCollectivesPass(ModulePass):
     """
 
     name = "bucket-collectives"
-    bytes: int = 25 << 20
+    bytes: int = field(default=25 << 20, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for block in bodies(op):

@@ -28,7 +28,7 @@ After:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -49,7 +49,7 @@ class HoistCollectivesPass(ModulePass):
     """
 
     name = "hoist-collectives"
-    bytes: int = 1 << 30
+    bytes: int = field(default=1 << 30, metadata={"minimum": 0})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for block in bodies(op):

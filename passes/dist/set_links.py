@@ -36,11 +36,12 @@ from fxc.passes.dist.links import ATTRIBUTE, links_attr, read_links
 class SetLinksPass(ModulePass):
     """Set the measured times of collectives.
 
-    ``file``: what ``fxc measure-links -o FILE`` wrote.
+    ``file``: what ``fxc measure-links -o FILE`` wrote; without it, nothing changes.
     """
 
     name = "set-links"
-    file: str
+    file: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        op.attributes[ATTRIBUTE] = links_attr(read_links(self.file))
+        if self.file:
+            op.attributes[ATTRIBUTE] = links_attr(read_links(self.file))
