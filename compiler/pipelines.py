@@ -185,7 +185,6 @@ DISTRIBUTED = NamedPipeline(
         PassSpec("bucket-collectives"),
         PassSpec("choose-reductions"),
         PassSpec("hoist-collectives"),
-        PassSpec("sink-waits"),  # where choose-reductions split one
         PassSpec("convert-dist-to-torch"),
     ),
     options=MappingProxyType({"message": (("bucket-collectives", "bytes"),), "waiting": (("hoist-collectives", "bytes"),)}),

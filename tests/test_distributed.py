@@ -19,7 +19,7 @@ from fxc.dialects.dist import CollectiveOp
 from fxc.measure.links import measure
 from fxc.options import Options
 from fxc.passes.dist.links import COLLECTIVES, Link, Links, links_attr
-from fxc.passes.dist.timeline import COMPUTE, simulate
+from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, Timeline, simulate
 from fxc.testing import parse, run_pass
 
 _TEXT = """
@@ -161,6 +161,34 @@ def test_the_timeline_at_1024_ranks_is_quick() -> None:
     assert found[2].time < found[64].time < found[1024].time
     assert found[1024].messages() == 1 and found[1024].in_flight == 63 * 4096
     assert found[2].exposed() == pytest.approx(found[2].time - found[2].busy(COMPUTE))
+
+
+def test_early_starts_hide_communication() -> None:
+    """Each gather but the first is hidden behind a product, also with memory for one result that waits."""
+    tensor, part = "tensor<1024x1024xf32>", "tensor<512x1024xf32>"
+    lines, last = list[str](), "%x"
+    for i in range(4):
+        lines += [
+            f"%g{i} = dist.all_gather over @dp (%p{i}) : ({part}) -> {tensor}",
+            f"%w{i} = dist.wait %g{i} : {tensor}",
+            f"%y{i} = torch.aten.mm.default({last}, %w{i}) : ({tensor}, {tensor}) -> {tensor}",
+        ]
+        last = f"%y{i}"
+    arguments = ", ".join([f"%x: {tensor}", *(f"%p{i}: {part}" for i in range(4))])
+    body = "\n".join([*lines, f"fx.output({last}) : ({tensor}) -> ()"])
+    text = f'dist.group @dp "0" ranks [0, 1]\nfunc.func @main({arguments}) {{\n{body}\n}}'
+
+    def timeline(pipeline: str) -> Timeline:
+        module = parse(run_pass(text, pipeline))
+        module.attributes["dist.links"] = links_attr([Link("all_gather", 2, 100.0, 2000.0)])
+        [main] = [op for op in module.ops if isinstance(op, FuncOp)]
+        return simulate(module, main, {})
+
+    plain, early, bounded = (timeline(p) for p in ("", "hoist-collectives", f"hoist-collectives{{bytes={1 << 22}}}"))
+    gather = plain.busy(COMMUNICATION) / 4
+    assert plain.exposed() == pytest.approx(4 * gather) and plain.in_flight == 1 << 22
+    assert early.exposed() == pytest.approx(gather) and early.in_flight == 4 << 22
+    assert bounded.exposed() == pytest.approx(gather) and bounded.in_flight == 1 << 22
 
 
 if __name__ == "__main__":

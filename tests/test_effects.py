@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from xdsl.traits import MemoryEffectKind, get_effects
 
 from fxc.bridge.callables import resolve_operator
-from fxc.dialects.base.effects import aliases, has_side_effect, is_pure, is_random, is_view, reads_memory, writes
+from fxc.dialects.base.effects import aliases, has_side_effect, is_pure, is_random, is_view, may_retain, reads_memory, writes
 from fxc.dialects.torch_ops.effects import DROPOUTS, VIEWS_OF_EACH, VIEWS_OF_FIRST
 from fxc.testing import parse
 
@@ -130,6 +130,19 @@ def test_random_operators(name: str, arguments: str, random: bool) -> None:
 def test_asserts_and_collectives_must_run(name: str, arguments: str, results: str) -> None:
     op = call(name, arguments, results=results)
     assert has_side_effect(op) and not is_pure(op) and not is_random(op)
+
+
+def test_collectives_of_dist_must_run() -> None:
+    """A start makes a new tensor and may hold its operand until the wait, whose result is that tensor; neither writes."""
+    text = (
+        f'dist.group @g "0" ranks [0, 1]\nfunc.func @f(%x: {T}) {{\n'
+        f'  %r = dist.all_reduce "sum" over @g (%x) : ({T}) -> {T}\n  %w = dist.wait %r : {T}\n  func.return\n}}'
+    )
+    start, wait = [op for op in parse(text).walk() if op.name in ("dist.all_reduce", "dist.wait")]
+    for op in (start, wait):
+        assert has_side_effect(op) and not is_pure(op) and not is_random(op) and writes(op) == []
+    assert list(aliases(start)) == [] and may_retain(start)
+    assert list(aliases(wait)) == [(0, start.results[0])]
 
 
 @pytest.mark.parametrize("name", sorted(DROPOUTS))

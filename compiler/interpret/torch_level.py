@@ -387,4 +387,6 @@ def error_of(error: Exception) -> FxcError:
     notes = [
         note.removeprefix("while running: ") for note in getattr(error, "__notes__", ()) if note.startswith("while running: ")
     ]
-    return InputError(f"{type(error).__name__}: {error}", op=notes[0] if notes else None)
+    no_group = "Could not resolve the process group" in str(error)
+    hint = "run it under torchrun, after torch.distributed.init_process_group" if no_group else None
+    return InputError(f"{type(error).__name__}: {error}", op=notes[0] if notes else None, hint=hint)

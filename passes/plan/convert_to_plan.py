@@ -111,6 +111,8 @@ def why_not(function: FuncOp, differentiated: set[str]) -> str | None:
         return "it has several blocks"
     if any(op.name.startswith("autodiff.") or needs_gradient(op) for op in function.walk()):
         return "it needs gradients"
+    if any(op.name.startswith("dist.") for op in function.walk()):
+        return "it has operations of dist, which convert-dist-to-torch converts"
     return None
 
 

@@ -182,3 +182,15 @@ func.func @boxed(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, 
   %s = torch.aten.sum.default(%m) : (tensor<4x4xf32>) -> tensor<f32>
   func.return %m, %s, %x : tensor<4x4xf32>, tensor<f32>, tensor<4x4xf32>
 }
+
+// -----
+
+/// A function with operations of dist is left, and runs as an FX graph: a release would read a result before its wait.
+// CHECK-LABEL: func.func @collectives
+// CHECK-NOT:     plan.
+dist.group @dp "0" ranks [0, 1]
+func.func @collectives(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %r = dist.all_reduce "sum" over @dp (%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %y = dist.wait %r : tensor<4xf32>
+  fx.output(%y) : (tensor<4xf32>) -> ()
+}
