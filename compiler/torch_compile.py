@@ -31,8 +31,8 @@ from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropout
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
-from fxc.frontends.import_fx import import_fx
 from fxc.frontends.joint_graph import import_joint, name_as_written, name_modules
+from fxc.frontends.object_arguments import ObjectArguments, without_objects
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
 from fxc.pipelines import AOT, parse_pipeline
@@ -55,22 +55,21 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     thawed = replace(chosen, freeze=False)
 
     def backward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        run: Any = compile_boxed_part(program_of(aot_graph), thawed)
-        run._boxed_call = True
-        return run
+        return ObjectArguments.of(aot_graph).around(compile_boxed_part(program_of(aot_graph), thawed))
 
     def forward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        return make_boxed_func(compile_part(program_of(aot_graph), thawed))
+        return ObjectArguments.of(aot_graph).around(make_boxed_func(compile_part(program_of(aot_graph), thawed)))
 
     def infer(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        return make_boxed_func(compile_inference(import_fx(aot_graph), thawed))
+        return ObjectArguments.of(aot_graph).around(make_boxed_func(compile_inference(program_of(aot_graph), thawed)))
 
     def freeze(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        make = partial(compile_inference, options=chosen)
-        return make_boxed_func(FrozenGraph(aot_graph, _weights(), make, chosen.cache_size))
+        make, objects = partial(compile_inference, options=chosen), ObjectArguments.of(aot_graph)
+        weights = objects.indices(_weights())
+        return objects.around(make_boxed_func(FrozenGraph(without_objects(aot_graph), weights, make, chosen.cache_size)))
 
     compiled = _compiled_by_aot_autograd(
         graph,
@@ -100,7 +99,7 @@ def partition(
     try:
         if not inputs or top_saved_tensors_hooks() is not None:
             raise CaptureError("AOTAutograd changes the parts of the joint graph", hint="PyTorch partitions it")
-        program = import_joint(joint, num_fwd_outputs, more.get("static_lifetime_input_indices") or ())
+        program = _joint_program(joint, num_fwd_outputs, more)
         Passes(pipeline, with_machine(options, AOT, program)).run(program)
         return modules_of(joint, program, num_fwd_outputs)
     except CaptureError:
@@ -108,6 +107,12 @@ def partition(
     except FxcError as error:
         _fall_back(options, "the joint graph is partitioned by PyTorch", error)
     return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+
+
+def _joint_program(joint: GraphModule, forward_results: int, more: Mapping[str, Any]) -> Program:
+    objects = ObjectArguments.of(joint)
+    held = objects.indices(more.get("static_lifetime_input_indices") or ())
+    return import_joint(without_objects(joint), objects.computed(forward_results), held)
 
 
 def _fall_back(options: Options, instead: str, error: FxcError) -> None:
@@ -132,7 +137,7 @@ def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:
 
     def record(graph: GraphModule, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Any:
         name_modules(joint)
-        found.append(import_joint(joint, num_fwd_outputs, more.get("static_lifetime_input_indices") or ()))
+        found.append(_joint_program(joint, num_fwd_outputs, more))
         name_as_written(found[-1], joint, graph)
         return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
 

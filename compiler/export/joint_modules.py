@@ -24,6 +24,7 @@ from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.errors import CaptureError
 from fxc.export.graph_module import to_fx
 from fxc.frontends.import_fx import import_fx
+from fxc.frontends.object_arguments import is_object, without_objects
 from fxc.passes.analysis.joint_graph import is_number, returned
 from fxc.passes.analysis.write_backs import MUTATES
 from fxc.program.program import Program
@@ -51,7 +52,7 @@ def program_of(graph: GraphModule) -> Program:
     """The program of a graph that AOTAutograd compiles. The caller may change it."""
     calls = graph.graph.find_nodes(op="call_module")
     part = graph.get_submodule(str(calls[0].target)) if calls else None
-    return part.program.copy() if isinstance(part, Part) else import_fx(graph)
+    return part.program.copy() if isinstance(part, Part) else import_fx(without_objects(graph))
 
 
 def modules_of(joint: GraphModule, program: Program, forward_results: int) -> tuple[GraphModule, GraphModule]:
@@ -74,12 +75,14 @@ class _Modules:
         primals = [(node.name, node.meta) for node in placeholders if node not in tangents]
         found = zip(self.backward.main.args, argument_attributes(self.backward.main), strict=True)
         arguments = [value for value, attributes in found if not ArgumentFacts.of(attributes).is_state]
-        arguments = arguments[: len(arguments) - len(tangents)]
+        arguments = arguments[: len(arguments) - sum(not is_object(node) for node in tangents)]
         saved = [(value._name or "saved", self.facts(value)) for value in arguments]
         first = sum(map(is_number, arguments))
         results = tree_leaves(self.joint.graph.output_node().args, is_leaf=lambda leaf: leaf is None)
-        kept = [facts for _, facts in (*saved[first:], *saved[:first])]
-        given = [*saved, *((node.name, node.meta) for node in tangents)]
+        objects = dict.fromkeys(result for result in results[self.count :] if isinstance(result, Node) and is_object(result))
+        held = [node for node in objects if node not in tangents]
+        kept = [*(facts for _, facts in saved[first:]), *held, *(facts for _, facts in saved[:first])]
+        given = [*saved, *((node.name, node.meta) for node in (*held, *tangents))]
         forward = _module(self.forward, primals, [*results[: self.count], *kept])
         return forward, _module(self.backward, given, results[self.count :])
 
@@ -125,7 +128,7 @@ def _part(program: Program, name: str) -> Program:
 
 
 def _module(program: Program, inputs: Sequence[tuple[str, Mapping[str, Any]]], results: Sequence[Any]) -> GraphModule:
-    """A module with these placeholders that calls ``program``.
+    """A module with these placeholders that calls ``program``, which takes and returns all but objects.
 
     ``results``: for each a node or the metadata of a node, which is the metadata of the result.
     """
@@ -133,10 +136,16 @@ def _module(program: Program, inputs: Sequence[tuple[str, Mapping[str, Any]]], r
     root.add_module("program", Part(program))
     for name, facts in inputs:
         graph.placeholder(name).meta = dict(facts)
-    call = graph.call_module("program", tuple(graph.find_nodes(op="placeholder")))
+    placeholders = graph.find_nodes(op="placeholder")
+    objects = {node.name: node for node in placeholders if is_object(node)}
+    call = graph.call_module("program", tuple(node for node in placeholders if node.name not in objects))
     items = list[Any]()
-    leaves = [leaf for leaf, marks in returned(program.main) if MUTATES not in marks]
-    for i, (leaf, facts) in enumerate(zip(leaves, results, strict=True)):
+    leaves = enumerate(leaf for leaf, marks in returned(program.main) if MUTATES not in marks)
+    for facts in results:
+        if isinstance(facts, Node) and facts.name in objects:
+            items.append(objects[facts.name])
+            continue
+        i, leaf = next(leaves)
         if isinstance(leaf, Attribute):
             items.append(value_of(leaf))
         else:
