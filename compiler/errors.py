@@ -168,6 +168,15 @@ class BoundsError(FxcError, IndexError, RuntimeError):
     """
 
 
+class CollectiveError(FxcError):
+    """Collectives that cannot run: the ranks have different ones, or this process has no such process group.
+
+    Cause  programs that differ between ranks in what they send to each other, or a plan that is loaded where the mesh
+           is another one.
+    Fix    the message names the rank and the operation; run the same model on every rank, on the same mesh.
+    """
+
+
 class FallbackWarning(UserWarning):
     """Something runs in another way than the options request.
 

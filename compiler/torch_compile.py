@@ -32,6 +32,7 @@ from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.joint_graph import import_joint, name_as_written, name_modules
+from fxc.frontends.layouts import Layouts
 from fxc.frontends.object_arguments import ObjectArguments, without_objects
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
@@ -52,24 +53,27 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     chosen = run_options(options)
     if is_for_eager(graph):
         return graph
-    thawed = replace(chosen, freeze=False)
+    thawed, layouts = replace(chosen, freeze=False), Layouts.of(graph, inputs)
 
     def backward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        return ObjectArguments.of(aot_graph).around(compile_boxed_part(program_of(aot_graph), thawed))
+        run = compile_boxed_part(program_of(aot_graph, layouts.imported), thawed)
+        return ObjectArguments.of(aot_graph).around(run)
 
     def forward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        return ObjectArguments.of(aot_graph).around(make_boxed_func(compile_part(program_of(aot_graph), thawed)))
+        run = compile_part(program_of(aot_graph, layouts.imported), thawed)
+        return ObjectArguments.of(aot_graph).around(make_boxed_func(run))
 
     def infer(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        return ObjectArguments.of(aot_graph).around(make_boxed_func(compile_inference(program_of(aot_graph), thawed)))
+        run = compile_inference(layouts.imported(aot_graph), thawed)
+        return ObjectArguments.of(aot_graph).around(make_boxed_func(run))
 
     def freeze(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
         make, objects = partial(compile_inference, options=chosen), ObjectArguments.of(aot_graph)
-        weights = objects.indices(_weights())
-        return objects.around(make_boxed_func(FrozenGraph(without_objects(aot_graph), weights, make, chosen.cache_size)))
+        plain, weights = without_objects(aot_graph), objects.indices(_weights())
+        return objects.around(make_boxed_func(FrozenGraph(plain, layouts.imported, weights, make, chosen.cache_size)))
 
     compiled = _compiled_by_aot_autograd(
         graph,
@@ -77,7 +81,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         chosen,
         fw_compiler=forward,
         bw_compiler=backward,
-        partition_fn=partial(partition, thawed),
+        partition_fn=partial(partition, thawed, layouts),
         inference_compiler=freeze if chosen.freeze else infer,
     )
     written = _written(len(inputs))
@@ -85,7 +89,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
 
 
 def partition(
-    options: Options, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any
+    options: Options, layouts: Layouts, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Split ``joint`` into forward and backward by the pipeline ``joint``, under ``options.memory_budget``.
 
@@ -99,7 +103,7 @@ def partition(
     try:
         if not inputs or top_saved_tensors_hooks() is not None:
             raise CaptureError("AOTAutograd changes the parts of the joint graph", hint="PyTorch partitions it")
-        program = _joint_program(joint, num_fwd_outputs, more)
+        program = _joint_program(joint, layouts, num_fwd_outputs, more)
         Passes(pipeline, with_machine(options, AOT, program)).run(program)
         return modules_of(joint, program, num_fwd_outputs)
     except CaptureError:
@@ -109,10 +113,10 @@ def partition(
     return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
 
 
-def _joint_program(joint: GraphModule, forward_results: int, more: Mapping[str, Any]) -> Program:
-    objects = ObjectArguments.of(joint)
+def _joint_program(joint: GraphModule, layouts: Layouts, forward_results: int, more: Mapping[str, Any]) -> Program:
+    plain, objects = without_objects(joint), ObjectArguments.of(joint)
     held = objects.indices(more.get("static_lifetime_input_indices") or ())
-    return import_joint(without_objects(joint), objects.computed(forward_results), held)
+    return layouts.record(import_joint(plain, objects.computed(forward_results), held), plain)
 
 
 def _fall_back(options: Options, instead: str, error: FxcError) -> None:
@@ -135,16 +139,15 @@ def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:
     """
     found = list[Program]()
 
-    def record(graph: GraphModule, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Any:
+    def record(graph: GraphModule, layouts: Layouts, joint: GraphModule, *args: Any, num_fwd_outputs: int, **more: Any) -> Any:
         name_modules(joint)
-        found.append(_joint_program(joint, num_fwd_outputs, more))
-        name_as_written(found[-1], joint, graph)
-        return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+        found.append(_joint_program(joint, layouts, num_fwd_outputs, more))
+        name_as_written(found[-1], without_objects(joint), graph)
+        return default_partition(joint, *args, num_fwd_outputs=num_fwd_outputs, **more)
 
     def backend(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _compiled_by_aot_autograd(
-            graph, inputs, run_options(None), fw_compiler=_unchanged, partition_fn=partial(record, graph)
-        )
+        split = partial(record, graph, Layouts.of(graph, inputs))
+        return _compiled_by_aot_autograd(graph, inputs, run_options(None), fw_compiler=_unchanged, partition_fn=split)
 
     try:
         torch.compile(model, backend=backend, fullgraph=True)(*args)

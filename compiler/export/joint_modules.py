@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -23,8 +23,7 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.errors import CaptureError
 from fxc.export.graph_module import to_fx
-from fxc.frontends.import_fx import import_fx
-from fxc.frontends.object_arguments import is_object, without_objects
+from fxc.frontends.object_arguments import is_object
 from fxc.passes.analysis.joint_graph import is_number, returned
 from fxc.passes.analysis.write_backs import MUTATES
 from fxc.program.program import Program
@@ -48,11 +47,11 @@ class Part(torch.nn.Module):
         return self.graph_module(*args)
 
 
-def program_of(graph: GraphModule) -> Program:
-    """The program of a graph that AOTAutograd compiles. The caller may change it."""
+def program_of(graph: GraphModule, imported: Callable[[GraphModule], Program]) -> Program:
+    """The program of a graph that AOTAutograd compiles: of a part, or else ``imported``. The caller may change it."""
     calls = graph.graph.find_nodes(op="call_module")
     part = graph.get_submodule(str(calls[0].target)) if calls else None
-    return part.program.copy() if isinstance(part, Part) else import_fx(without_objects(graph))
+    return part.program.copy() if isinstance(part, Part) else imported(graph)
 
 
 def modules_of(joint: GraphModule, program: Program, forward_results: int) -> tuple[GraphModule, GraphModule]:

@@ -12,22 +12,23 @@ from torch.fx import GraphModule
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 
 from fxc.dialects.attributes.values import str_attr
-from fxc.frontends.import_fx import import_fx
 from fxc.program.program import Program
 
 Make = Callable[[Program], Callable[..., Any]]
 
 
 class FrozenGraph:
-    """A graph as a function of its inputs, compiled for the weights among them on first use.
+    """A graph as a function of its inputs, ``imported`` and compiled for the weights among them on first use.
 
     ``weights``: their input indices. ``make`` compiles a program whose state has these weights, to a function of the other
     inputs. Weights that were written since, or have other memory (``weight.data = ...``), are compiled again, and so are those
     of another model that shares the graph. At most ``most`` compiled models are cached, the latest.
     """
 
-    def __init__(self, graph: GraphModule, weights: Sequence[int], make: Make, most: int) -> None:
-        self._graph, self._weights, self._make, self._most = graph, tuple(weights), make, most
+    def __init__(
+        self, graph: GraphModule, imported: Callable[[GraphModule], Program], weights: Sequence[int], make: Make, most: int
+    ) -> None:
+        self._graph, self._imported, self._weights, self._make, self._most = graph, imported, tuple(weights), make, most
         self._others = [i for i, _ in enumerate(_placeholders(graph)) if i not in set(weights)]
         self._made = dict[tuple[int, ...], _Made]()
         self._lock = Lock()
@@ -51,7 +52,7 @@ class FrozenGraph:
         return found.function
 
     def _program(self, weights: list[torch.Tensor]) -> Program:
-        program, names = import_fx(self._graph), [str(node.target) for node in _placeholders(self._graph)]
+        program, names = self._imported(self._graph), [str(node.target) for node in _placeholders(self._graph)]
         attributes = list(program.main.arg_attrs or ())
         for i, weight in zip(self._weights, weights, strict=True):
             mark = {"fx.kind": str_attr("parameter"), "fx.name": str_attr(names[i])}

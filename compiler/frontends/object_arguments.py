@@ -11,7 +11,7 @@ from typing import Any
 
 from torch._library.fake_class_registry import FakeScriptObject
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from fxc.errors import TORCH_COMPILE, CaptureError
 
@@ -26,9 +26,10 @@ def is_object(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class ObjectArguments:
-    """``taken``: indices of the arguments of the program among the inputs. ``returned``: for each result the index of the input
-    that it is, or None for a result of the program."""
+    """``count``: the number of inputs. ``taken``: indices of those that the program takes. ``returned``: for each result the
+    index of the input that it is, or None for a result of the program."""
 
+    count: int
     taken: Sequence[int]
     returned: Sequence[int | None]
 
@@ -38,7 +39,7 @@ class ObjectArguments:
         objects = {node: i for i, node in enumerate(inputs) if is_object(node)}
         results = tree_leaves(graph.graph.output_node().args, is_leaf=lambda leaf: leaf is None)
         returned = [objects.get(result) if isinstance(result, Node) else None for result in results]
-        return cls([i for i, node in enumerate(inputs) if node not in objects], returned)
+        return cls(len(inputs), [i for i, node in enumerate(inputs) if node not in objects], returned)
 
     def computed(self, count: int) -> int:
         """How many of the first ``count`` results the program computes."""
@@ -51,16 +52,16 @@ class ObjectArguments:
     def around(self, run: Boxed) -> Boxed:
         """The function of the graph, given that of the program."""
 
-        def all_inputs(inputs: list[Any]) -> list[Any]:
+        def around(inputs: list[Any]) -> list[Any]:
             objects = [None if i is None else inputs[i] for i in self.returned]
             taken = [inputs[i] for i in self.taken]
             inputs.clear()
-            made = iter(run(taken))
-            return [next(made) if i is None else each for i, each in zip(self.returned, objects, strict=True)]
+            computed = iter(run(taken))
+            return [next(computed) if i is None else each for i, each in zip(self.returned, objects, strict=True)]
 
-        every: Any = all_inputs
-        every._boxed_call = True
-        return every
+        chosen: Any = run if len(self.taken) == self.count else around
+        chosen._boxed_call = True
+        return chosen
 
 
 def without_objects(graph: GraphModule) -> GraphModule:
@@ -73,11 +74,11 @@ def without_objects(graph: GraphModule) -> GraphModule:
         return graph
     copies, plain = dict[Node, Node](), Graph()
     plain.output(plain.graph_copy(graph.graph, copies))
-    last = plain.output_node()
-    last.meta = dict(graph.graph.output_node().meta)
+    last, meta = plain.output_node(), dict(graph.graph.output_node().meta)
     results: Any = last.args[0]
-    removed = {copies[node] for node in objects}
-    last.args = (type(results)(result for result in results if result not in removed),)
+    computed = [i for i, result in enumerate(results) if not (isinstance(result, Node) and is_object(result))]
+    last.args = (type(results)(results[i] for i in computed),)
+    last.meta = meta | {"desc": [meta["desc"][i] for i in computed]} if "desc" in meta else meta
     for node in objects:
         if (user := next(iter(copies[node].users), None)) is not None:
             kind = node.meta["val"].script_class_name

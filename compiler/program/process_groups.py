@@ -1,0 +1,131 @@
+"""Meshes and process groups of a program: declared for the groups of this process that it names, found again after loading.
+
+PyTorch names groups by numbers, which depend on the process. A program states the ranks: along axes of a mesh, or as a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, count, product
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+
+from fxc.dialects.attributes.values import str_attr
+from fxc.dialects.dist import GroupOp, MeshOp
+from fxc.dialects.dist.mesh import lookup
+from fxc.dialects.torch_ops import TorchOp
+from fxc.errors import CollectiveError
+
+GROUP = "group_name"
+"""The argument of operators that is the name of a process group."""
+
+
+def is_distributed() -> bool:
+    """Whether this process is a rank of a process group."""
+    from torch import distributed
+
+    return distributed.is_available() and distributed.is_initialized()
+
+
+def calls_by_group(module: ModuleOp) -> Iterator[tuple[TorchOp, str]]:
+    """The operators of ``module`` that name a process group, with the name."""
+    for op in module.walk():
+        if isinstance(op, TorchOp) and GROUP in op.SCHEMA.by_name and isinstance(name := op.argument(GROUP), StringAttr):
+            yield op, name.data
+
+
+def declare_groups(module: ModuleOp, meshes: Sequence[Any]) -> Sequence[str]:
+    """Declare ``meshes``, of PyTorch, and the process groups that ``module`` names. Returns the symbol of each mesh."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
+    symbols, declared = list[str](), list[Operation]()
+    along = dict[str, tuple[str, str]]()
+    for mesh in meshes:
+        symbols.append(_fresh("mesh", taken))
+        axes = axes_of(mesh)
+        with _disable_current_modes():
+            ranks = mesh.mesh.flatten().tolist()
+        declared.append(MeshOp.of(symbols[-1], mesh.device_type, axes, ranks))
+        for i, axis in enumerate(axes):
+            along.setdefault(str(mesh.get_group(i).group_name), (symbols[-1], axis))
+    for name in dict.fromkeys(name for _, name in calls_by_group(module)):
+        if name in along:
+            mesh, axis = along[name]
+            declared.append(GroupOp.along(_fresh(axis, taken), name, mesh, [axis]))
+        elif (ranks := _groups().get(name)) is not None:
+            declared.append(GroupOp.of_ranks(_fresh("group", taken), name, ranks))
+    first = module.body.block.first_op
+    if first is not None and declared:
+        module.body.block.insert_ops_before(declared, first)
+    return symbols
+
+
+def axes_of(mesh: Any) -> dict[str, int]:
+    """The axes of a mesh of PyTorch, named ``axis0``, ... where they have no names, or names that text cannot have."""
+    given: Sequence[str] = mesh.mesh_dim_names or ()
+    names = given if given and all(name.isidentifier() for name in given) else [f"axis{i}" for i in range(mesh.ndim)]
+    return dict(zip(names, mesh.shape, strict=True))
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    """A symbol that is not in ``taken``, where it is added: ``name``, or that with a number."""
+    found = next(each for each in chain([name], (f"{name}_{i}" for i in count(1))) if each not in taken)
+    taken.add(found)
+    return found
+
+
+def _groups() -> dict[str, list[int]]:
+    """Name -> ranks of the process groups of this process, in the order in which they were made."""
+    if not is_distributed():
+        return {}
+    from torch.distributed import get_process_group_ranks
+    from torch.distributed.distributed_c10d import _world
+
+    return {name: get_process_group_ranks(group) for group, name in _world.pg_names.items()}
+
+
+def ranks_of(group: GroupOp, rank: int) -> list[int]:
+    """The ranks of the group, of which ``rank`` is one. CollectiveError where it is none."""
+    if group.rank_list is not None:
+        return [*group.rank_list.get_values()]
+    mesh = None if group.mesh is None else lookup(group, group.mesh)
+    assert isinstance(mesh, MeshOp), "verified"
+    if rank not in mesh.ranks:
+        raise CollectiveError(f"rank {rank} is not on the mesh {mesh.text()}", hint=_SAME_MESH)
+    places = dict(zip(product(*map(range, mesh.axes.values())), mesh.ranks, strict=True))
+    here = next(place for place, at in places.items() if at == rank)
+    free = [axis in group.axes for axis in mesh.axes]
+    return [at for place, at in places.items() if all(f or a == b for f, a, b in zip(free, place, here, strict=True))]
+
+
+_SAME_MESH = "run it under torchrun with as many processes, and make the mesh with init_device_mesh before"
+
+
+def bind_groups(module: ModuleOp) -> bool:
+    """Let ``module``, which was read from a file, name the process groups of this process. Returns whether a name changed.
+
+    CollectiveError where this process has no such group.
+    """
+    declared = [op for op in module.ops if isinstance(op, GroupOp)]
+    if not declared:
+        return False
+    from torch import distributed
+
+    if not is_distributed():
+        message = "the program has collectives, and this process has no process groups"
+        raise CollectiveError(message, hint="start it with torchrun and call torch.distributed.init_process_group")
+    groups, rank, names = _groups(), distributed.get_rank(), dict[str, StringAttr]()
+    for op in declared:
+        old, ranks = op.process_group.data, ranks_of(op, rank)
+        found = old if groups.get(old) == ranks else next((name for name, at in groups.items() if at == ranks), None)
+        if found is None:
+            message = f"this process has no process group of ranks {ranks}, for @{op.sym_name.data}"
+            raise CollectiveError(message, hint=_SAME_MESH)
+        names[old] = op.process_group = str_attr(found)
+    calls = [(op, name) for op, name in calls_by_group(module) if names.get(name, str_attr(name)).data != name]
+    for op, name in calls:
+        op.properties[GROUP] = names[name]
+    return bool(calls)
