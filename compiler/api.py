@@ -17,6 +17,8 @@ from fxc.artifact.cache import Ready
 from fxc.codegen.contract import machine_of, require_kernels, target_named
 from fxc.compilation.cached import CachedCompilation, LaterDerivatives
 from fxc.compilation.passes import Passes
+from fxc.compilation.rank_order import check_order
+from fxc.dialects import dist
 from fxc.dialects.plan import BOXED
 from fxc.dialects.target import GpuAttr
 from fxc.driver.gc_pause import collections_paused
@@ -53,6 +55,7 @@ from fxc.runtime import autocast
 from fxc.runtime.cache import Compiled, PlanCache
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.live_model import LiveModel
+from fxc.runtime.rank_store import RankStore
 from fxc.runtime.signature import Signature
 
 if TYPE_CHECKING:
@@ -243,6 +246,7 @@ def _plan_of(
     ``signature``: of the program before the passes. With ``written`` the plan has copies of all weights but these.
     """
     options, cached = passes.options, CachedCompilation.of(program, passes)
+    store = RankStore.of_process()
     may_run_as_it_is = not (options.freeze or options.strict or options.move_inputs)
 
     def export(program: Program, kernels: Mapping[str, KernelCode]) -> ExecutionPlan:
@@ -256,17 +260,20 @@ def _plan_of(
     def host_of(plan: ExecutionPlan) -> HostProgram | None:
         return plan.host if plan.signature.conditions == signature.conditions else None  # else cached code skips these checks
 
-    if may_run_as_it_is and (ready := cached.ready()) is not None:
-        plan = ExecutionPlan.ready(partial(_ready_program, ready, program), ready.host, signature, training)
-    else:
-        captured = program.copy() if options.check_numerics == "call" else None
-        program.group_limit, program.later = options.group_limit, LaterDerivatives(options)
-        program.watch = None if captured is None else watch_first_call
-        plan = cached.compile(export, ExecutionPlan.kernel_codes, host_of)
-        plan.ir = replace(program, key=None)  # users may edit the IR
-        if captured is not None:
-            plan.watch_first_call(watch_first_call(captured, program, boxed=BOXED in program.main.attributes))
+    with cached.once_among_ranks(store):
+        if may_run_as_it_is and (ready := cached.ready()) is not None:
+            plan = ExecutionPlan.ready(partial(_ready_program, ready, program), ready.host, signature, training)
+        else:
+            captured = program.copy() if options.check_numerics == "call" else None
+            program.group_limit, program.later = options.group_limit, LaterDerivatives(options)
+            program.watch = None if captured is None else watch_first_call
+            plan = cached.compile(export, ExecutionPlan.kernel_codes, host_of)
+            plan.ir = replace(program, key=None)  # users may edit the IR
+            if captured is not None:
+                plan.watch_first_call(watch_first_call(captured, program, boxed=BOXED in program.main.attributes))
     plan.times = MappingProxyType(passes.timer.stages())
+    if store is not None and any(isinstance(op, dist.GroupOp) for op in program.module.ops):
+        check_order(plan.ir.module, store)
     if options.cuda_graphs:
         plan.use_cuda_graphs()
     return plan

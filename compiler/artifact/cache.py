@@ -125,6 +125,16 @@ def store(key: str, program: Program, kernels: Mapping[str, KernelCode], host: H
     _folder().put(key, Artifact(program.text(debuginfo=True), kernels, stored).packed())
 
 
+def packed(key: str) -> bytes | None:
+    """The entry of ``key`` as bytes, for ``put`` in another cache; None if it is missing or damaged."""
+    return _folder().get(key)
+
+
+def put(key: str, entry: bytes) -> None:
+    """Cache the entry of another cache."""
+    _folder().put(key, entry)
+
+
 def host_text(program: Program, host: HostProgram) -> HostText | None:
     """``host``, which was built from ``program``, as text.
 

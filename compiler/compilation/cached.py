@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from fxc.pipelines import LATER_DERIVATIVE
 from fxc.program.program import Program
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
+from fxc.runtime.rank_store import RankStore
 
 T = TypeVar("T")
 Kernels = Mapping[str, KernelCode]
@@ -44,6 +46,25 @@ class CachedCompilation:
     def ready(self) -> cache.Ready | None:
         """The cached host program, ready to run; None where the entry has none."""
         return None if self.key is None else self._looked_up(cache.find_ready, self.key)
+
+    @contextmanager
+    def once_among_ranks(self, store: RankStore | None) -> Generator[None, None, None]:
+        """Compile in this context, where one of the ranks that have an equal program does so; others cache its result before.
+
+        The result is a cache entry with its checksum. Ranks whose programs differ compile each their own.
+        """
+        key = self.key
+        if store is None or key is None or cache.packed(key) is not None:
+            yield
+        elif store.claim(key):
+            try:
+                yield
+            finally:
+                store.publish(key, cache.packed(key) or b"")
+        else:
+            if (entry := store.plan(key)) is not None:
+                cache.put(key, entry)
+            yield
 
     def compile(
         self,

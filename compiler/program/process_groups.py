@@ -5,7 +5,7 @@ PyTorch names groups by numbers, which depend on the process. A program states t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, count, product
 from typing import Any
 
@@ -29,11 +29,10 @@ def is_distributed() -> bool:
     return distributed.is_available() and distributed.is_initialized()
 
 
-def calls_by_group(module: ModuleOp) -> Iterator[tuple[TorchOp, str]]:
-    """The operators of ``module`` that name a process group, with the name."""
-    for op in module.walk():
-        if isinstance(op, TorchOp) and GROUP in op.SCHEMA.by_name and isinstance(name := op.argument(GROUP), StringAttr):
-            yield op, name.data
+def group_name(op: Operation) -> str | None:
+    """The name of the process group that an operator names."""
+    name = op.argument(GROUP) if isinstance(op, TorchOp) and GROUP in op.SCHEMA.by_name else None
+    return name.data if isinstance(name, StringAttr) else None
 
 
 def declare_groups(module: ModuleOp, meshes: Sequence[Any]) -> Sequence[str]:
@@ -51,7 +50,7 @@ def declare_groups(module: ModuleOp, meshes: Sequence[Any]) -> Sequence[str]:
         declared.append(MeshOp.of(symbols[-1], mesh.device_type, axes, ranks))
         for i, axis in enumerate(axes):
             along.setdefault(str(mesh.get_group(i).group_name), (symbols[-1], axis))
-    for name in dict.fromkeys(name for _, name in calls_by_group(module)):
+    for name in dict.fromkeys(filter(None, map(group_name, module.walk()))):
         if name in along:
             mesh, axis = along[name]
             declared.append(GroupOp.along(_fresh(axis, taken), name, mesh, [axis]))
@@ -125,7 +124,9 @@ def bind_groups(module: ModuleOp) -> bool:
             message = f"this process has no process group of ranks {ranks}, for @{op.sym_name.data}"
             raise CollectiveError(message, hint=_SAME_MESH)
         names[old] = op.process_group = str_attr(found)
-    calls = [(op, name) for op, name in calls_by_group(module) if names.get(name, str_attr(name)).data != name]
-    for op, name in calls:
-        op.properties[GROUP] = names[name]
-    return bool(calls)
+    changed = False
+    for op in module.walk():
+        new = names.get(group_name(op) or "")
+        if new is not None and new != op.properties[GROUP]:
+            op.properties[GROUP], changed = new, True
+    return changed

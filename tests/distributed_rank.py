@@ -1,0 +1,111 @@
+"""One rank of the tests of two ranks with gloo: ``python -m tests.distributed_rank RANK PORT``."""
+
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import _functional_collectives as functional
+from torch.nn.utils.parametrize import register_parametrization
+
+RANKS, SECONDS = 2, 100
+
+
+class Gathered(nn.Module):
+    """A parameter from its parts. Its gradient is an average, so the collective of it is part of the graph."""
+
+    def forward(self, part: Tensor) -> Tensor:
+        from torch.distributed.tensor import DTensor, Partial, Replicate
+
+        assert isinstance(part, DTensor)
+        return part.redistribute(placements=[Replicate()]).to_local(grad_placements=[Partial("avg")])
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 8)).double()
+
+
+def distributed(layout: str, mesh: dist.DeviceMesh, x: Tensor, y: Tensor) -> tuple[nn.Module, Tensor, Tensor]:
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    whole, rank = model(), mesh.get_rank()
+    mine = slice(rank * len(x) // RANKS, (rank + 1) * len(x) // RANKS)
+    match layout:
+        case "data parallel" | "replicated":
+            placements = [Shard(0) if layout == "data parallel" else Replicate()]
+            given = (distribute_tensor(each, mesh, placements) for each in (x, y))
+            return distribute_module(whole, mesh), *given
+        case "gradients reduced" | "parameters gathered":
+            for module in list(whole.modules()):
+                for name, parameter in list(module.named_parameters(recurse=False)):
+                    placements = [Replicate() if layout == "gradients reduced" else Shard(0)]
+                    part = nn.Parameter(distribute_tensor(parameter.data, mesh, placements))
+                    module.register_parameter(name, part)
+                    register_parametrization(module, name, Gathered(), unsafe=True)
+            return whole, x[mine], y[mine]
+        case "tensor parallel":
+            columns, rows = ColwiseParallel(output_layouts=Replicate()), RowwiseParallel(input_layouts=Replicate())
+            return parallelize_module(whole, mesh, {"0": columns, "3": rows}), x, y
+        case _:
+            fully_shard(whole, mesh=mesh)
+            return whole, x[mine], y[mine]
+
+
+LAYOUTS = ("data parallel", "replicated", "gradients reduced", "parameters gathered", "tensor parallel", "fully_shard")
+
+
+def trained(layout: str, mesh: dist.DeviceMesh, backend: str | None) -> list[Tensor]:
+    """Losses and gradients of two steps."""
+    from torch.distributed.tensor import DTensor
+
+    torch.manual_seed(1)
+    whole, x, y = distributed(layout, mesh, torch.randn(8, 16).double(), torch.randint(0, 8, (8,)))
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(whole(x), y)
+
+    if backend is not None:
+        torch._dynamo.reset()
+    call = torch.compile(step, backend=backend, fullgraph=layout != "fully_shard") if backend is not None else step
+    optimizer, found = torch.optim.SGD(whole.parameters(), 0.1), list[Tensor]()
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = call(x, y)
+        loss.backward()
+        found += [loss.detach(), *(p.grad for p in whole.parameters() if p.grad is not None)]
+        optimizer.step()
+    return [each.full_tensor() if isinstance(each, DTensor) else each.clone() for each in found]
+
+
+def run(rank: int, port: int) -> None:
+    """All checks, as a process costs more than they do."""
+    torch.set_num_threads(1)
+    from fxc.compilation.passes import Passes
+
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=SECONDS))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timedelta(seconds=SECONDS))
+    mesh = dist.init_device_mesh("cpu", (RANKS,), mesh_dim_names=("dp",))
+    for layout in LAYOUTS:
+        torch.testing.assert_close(
+            trained(layout, mesh, "fxc"), trained(layout, mesh, None), msg=lambda m, at=layout: f"{at}: {m}"
+        )
+
+    group, runs, compile = mesh.get_group(), list[int](), Passes.compile
+    Passes.compile = lambda *args: runs.append(1) or compile(*args)  # type: ignore[method-assign]
+    both = torch.compile(lambda x: functional.all_reduce(x * 3, "sum", group) + 1, backend="fxc", fullgraph=True)
+    assert both(torch.ones(7)).tolist() == [7.0] * 7
+    count = torch.tensor(len(runs))
+    dist.all_reduce(count)
+    assert count == 1, "one rank compiles"
+
+    other = torch.compile(lambda x: functional.all_reduce(x, "sum", group), backend="fxc", fullgraph=True)
+    with pytest.raises(
+        Exception, match=f"collective 0 differs between ranks: rank {rank} has all_reduce .*, rank {1 - rank} has"
+    ) as caught:
+        other(torch.ones(4 + rank))
+    assert isinstance(caught.value.__cause__ or caught.value, Exception) and "tensor<4xf32>" in str(caught.value)
+    dist.destroy_process_group()
