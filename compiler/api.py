@@ -24,7 +24,7 @@ from fxc.dialects.target import GpuAttr
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.named_pipeline import Flow
 from fxc.driver.timing import Timer
-from fxc.errors import InputError, PipelineError, nearest
+from fxc.errors import TORCH_COMPILE, CaptureError, InputError, PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan, Source
 from fxc.export import graph_module
 from fxc.export.plan_time_values import own_weights
@@ -35,8 +35,10 @@ from fxc.export.shared_state import (
     refuse_shared_inputs,
     written_state,
 )
-from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
+from fxc.frontends.capture import capture, capture_somehow
+from fxc.frontends.captured_model import Model, compile_lock, modules_of
 from fxc.frontends.check_call import check_model
+from fxc.frontends.distributed_capture import LocalProgram, capture_local, has_dtensors
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.state_reads import StateReads
 from fxc.numerics.call_check import watch_first_call
@@ -159,7 +161,11 @@ class _PlanMaker:
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
         flow, timer = TRAINING if training else INFERENCE, Timer()
         with timer.scope("capture"), _in_modes(self.model, self.modes), collections_paused():
-            program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
+            local = self._local(args, kwargs) if has_dtensors(self.model, args, kwargs) else None
+            if local is None:
+                program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
+            else:
+                program, args, kwargs = local.program, local.args, local.kwargs
             signature = _signature_of_call(program, args, kwargs)
             if training:
                 mark_gradients(program, signature, args, kwargs)
@@ -177,8 +183,19 @@ class _PlanMaker:
         if not options.freeze:
             modules = modules_of(self.model)
             python = StateReads(modules, self.model, program.assigned)
-            plan.follow(LiveModel(modules, program.state, python, compile_lock, at_start, training))
+            state = program.state if local is None else {**local.state}
+            plan.follow(LiveModel(modules, state, python, compile_lock, at_start, training))
+        if local is not None:
+            plan.call_through(local.call(plan))
         return plan
+
+    def _local(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LocalProgram:
+        """The program of the local tensors of DTensors."""
+        refused = {"training": self.training, "dynamic_shapes": self.dynamic_shapes, "recompile": self.options.recompile}
+        for name, is_set in refused.items():
+            if is_set:
+                raise CaptureError(f"fxc.compile does not support {name} with DTensors", hint=f"use {TORCH_COMPILE}")
+        return capture_local(self.model, args, kwargs)
 
 
 def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:

@@ -196,11 +196,15 @@ class ExecutionPlan(Plan):
                 found = plan_file.read(Path(path), trust_kernels=trust_kernels)
             if isinstance(found, plan_file.Contents):
                 from fxc.compilation.cached import LaterDerivatives
+                from fxc.program.process_groups import bind_groups, call_of
 
                 options = Options.from_env()
                 found.program.group_limit, found.program.later = options.group_limit, LaterDerivatives(options)
+                bind_groups(found.program.module)
                 with timer.scope("export"):
                     plan = cls.of(found.program, found.signature, found.training, found.kernels)
+                if (around := call_of(found.program, found.signature)) is not None:
+                    plan.call_through(around)
             else:
                 plan = cls.ready(found.program, found.host, found.signature, found.training)
             plan.times = timer.stages()

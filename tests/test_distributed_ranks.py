@@ -1,34 +1,120 @@
-"""Two processes with gloo: layouts train as in eager mode, one rank compiles for both, and different graphs are an error."""
+"""Two ranks: layouts train as in eager mode, one rank compiles for both, and different graphs are an error."""
 
 import os
-import subprocess
-import sys
-import time
-from pathlib import Path
+import re
+import tempfile
 
+import pytest
+import torch
 import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import _functional_collectives as functional
+from torch.nn.utils.parametrize import register_parametrization
 
-from tests.distributed_rank import RANKS, SECONDS
-
-ROOT = Path(__file__).parent.parent
+from tests.ranks import run
 
 
-def test_two_ranks(tmp_path: Path) -> None:
-    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    command, end = [sys.executable, "-m", "tests.distributed_rank"], time.monotonic() + SECONDS
-    logs = [tmp_path / f"rank{rank}.txt" for rank in range(RANKS)]
-    ranks = list[subprocess.Popen[bytes]]()
-    for rank, log in enumerate(logs):
-        environment = {**os.environ, "FXC_CACHE_DIR": str(tmp_path / f"cache{rank}")}
-        with log.open("wb") as output:
-            arguments = [*command, str(rank), str(server.port)]
-            ranks.append(subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=output, stderr=output))
-    try:
-        codes = [process.wait(max(0, end - time.monotonic())) for process in ranks]
-    except subprocess.TimeoutExpired:
-        codes = [process.poll() for process in ranks]
-    finally:
-        for process in ranks:
-            process.kill()
-            process.wait()
-    assert codes == [0] * RANKS, "\n".join(log.read_text() for log in logs)
+class Gathered(nn.Module):
+    """A parameter from its parts. Its gradient is an average, so the collective of it is part of the graph."""
+
+    def forward(self, part: Tensor) -> Tensor:
+        from torch.distributed.tensor import DTensor, Partial, Replicate
+
+        assert isinstance(part, DTensor)
+        return part.redistribute(placements=[Replicate()]).to_local(grad_placements=[Partial("avg")])
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 8)).double()
+
+
+def distributed(layout: str, mesh: dist.DeviceMesh, x: Tensor, y: Tensor) -> tuple[nn.Module, Tensor, Tensor]:
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    whole, rank = model(), mesh.get_rank()
+    mine = slice(rank * len(x) // mesh.size(), (rank + 1) * len(x) // mesh.size())
+    match layout:
+        case "data parallel" | "replicated":
+            placements = [Shard(0) if layout == "data parallel" else Replicate()]
+            given = (distribute_tensor(each, mesh, placements) for each in (x, y))
+            return distribute_module(whole, mesh), *given
+        case "gradients reduced" | "parameters gathered":
+            for module in list(whole.modules()):
+                for name, parameter in list(module.named_parameters(recurse=False)):
+                    placements = [Replicate() if layout == "gradients reduced" else Shard(0)]
+                    part = nn.Parameter(distribute_tensor(parameter.data, mesh, placements))
+                    module.register_parameter(name, part)
+                    register_parametrization(module, name, Gathered(), unsafe=True)
+            return whole, x[mine], y[mine]
+        case "tensor parallel":
+            columns, rows = ColwiseParallel(output_layouts=Replicate()), RowwiseParallel(input_layouts=Replicate())
+            return parallelize_module(whole, mesh, {"0": columns, "3": rows}), x, y
+        case _:
+            fully_shard(whole, mesh=mesh)
+            return whole, x[mine], y[mine]
+
+
+LAYOUTS = ("data parallel", "replicated", "gradients reduced", "parameters gathered", "tensor parallel", "fully_shard")
+
+
+def trained(layout: str, mesh: dist.DeviceMesh, backend: str | None) -> list[Tensor]:
+    """Losses and gradients of two steps."""
+    from torch.distributed.tensor import DTensor
+
+    torch.manual_seed(1)
+    whole, x, y = distributed(layout, mesh, torch.randn(8, 16).double(), torch.randint(0, 8, (8,)))
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(whole(x), y)
+
+    if backend is not None:
+        torch._dynamo.reset()
+    call = torch.compile(step, backend=backend, fullgraph=layout != "fully_shard") if backend is not None else step
+    optimizer, found = torch.optim.SGD(whole.parameters(), 0.1), list[Tensor]()
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = call(x, y)
+        loss.backward()
+        found += [loss.detach(), *(p.grad for p in whole.parameters() if p.grad is not None)]
+        optimizer.step()
+    return [each.full_tensor() if isinstance(each, DTensor) else each.clone() for each in found]
+
+
+def train_in_every_layout() -> None:
+    torch.set_num_threads(1)
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("dp",))
+    for layout in LAYOUTS:
+        expected, found = trained(layout, mesh, None), trained(layout, mesh, "fxc")
+        torch.testing.assert_close(found, expected, msg=lambda message, layout=layout: f"{layout}: {message}")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FXC_CACHE_DIR"] = folder
+        compile_once(mesh)
+    refuse_different_graphs(mesh)
+
+
+def compile_once(mesh: dist.DeviceMesh) -> None:
+    from fxc.compilation.passes import Passes
+
+    group, runs, compile = mesh.get_group(), list[int](), Passes.compile
+    Passes.compile = lambda *args: runs.append(1) or compile(*args)  # type: ignore[method-assign]
+    both = torch.compile(lambda x: functional.all_reduce(x * 3, "sum", group) + 1, backend="fxc", fullgraph=True)
+    assert both(torch.ones(7)).tolist() == [7.0] * 7
+    count = torch.tensor(len(runs))
+    dist.all_reduce(count)
+    assert count == 1, "one rank compiles"
+
+
+def refuse_different_graphs(mesh: dist.DeviceMesh) -> None:
+    rank, group = dist.get_rank(), mesh.get_group()
+    other = torch.compile(lambda x: functional.all_reduce(x, "sum", group), backend="fxc", fullgraph=True)
+    texts = [f"rank {each} has all_reduce over mesh(dp) of tensor<{4 + each}xf32> sum" for each in (rank, 1 - rank)]
+    with pytest.raises(Exception, match=re.escape(f"collective 0 differs between ranks: {', '.join(texts)}")):
+        other(torch.ones(4 + rank))
+    dist.barrier()
+
+
+def test_two_ranks() -> None:
+    run(train_in_every_layout, 2, timeout=300)

@@ -92,10 +92,15 @@ def read(path: Path, *, trust_kernels: bool = False) -> Contents | Ready:
             # in parallel: the checksum of large weights takes as long as reading the program
             weights = pool.submit(reader.file, WEIGHTS) if WEIGHTS in reader.files else None
             kernels: Mapping[str, KernelCode] = _kernels(reader) if trust_kernels else {}
-            ready = _ready(reader, text, weights, kernels) if kernels else None
+            ready = _ready(reader, text, weights, kernels) if kernels and not _names_groups(text) else None
             return ready or replace(_contents(reader, text, weights), kernels=kernels)
     except OSError as error:
         raise PlanFileError(f"cannot read {path}: {error.strerror or error}", hint=nearest_file(path)) from error
+
+
+def _names_groups(text: str) -> bool:
+    """Whether the program is of one rank of several: its process groups have other names in another process."""
+    return "dist.mesh @" in text or "dist.group @" in text
 
 
 def _check_target(path: Path) -> None:

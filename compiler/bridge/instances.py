@@ -70,7 +70,12 @@ def _constant(value: Any) -> Any:
 
 def is_made(kind: Any) -> bool:
     """Whether an object of ``kind`` is made of its attributes and items, without running code of ``kind``."""
-    return isinstance(kind, type) and bool(kind.__flags__ & _ON_HEAP) and not hasattr(kind, "__del__") and hasattr(kind, "__dict__")
+    return (
+        isinstance(kind, type)
+        and bool(kind.__flags__ & _ON_HEAP)
+        and not hasattr(kind, "__del__")
+        and hasattr(kind, "__dict__")
+    )
 
 
 _ON_HEAP = 1 << 9

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.types import dtype_name, is_tensor, sizes
 from fxc.dialects.attributes.values import leaves
@@ -96,12 +96,16 @@ def _collective(op: TorchOp, group: GroupOp, ranks: Sequence[int]) -> Collective
         for name in (_SENT, _RECEIVED)
     )
     given = [leaf for tree in bound.values() for leaf in leaves(tree) if leaf != group.process_group]
-    parts = [_type(leaf, bool(sent)) if isinstance(leaf, SSAValue) else str(leaf) for leaf in given]
+    parts = [_text(leaf, is_split=bool(sent)) for leaf in given]
     where = str(list(ranks)) if group.mesh is None else f"{group.mesh.string_value()}({', '.join(group.axes)})"
     return Collective(f"{op.operator.split('.')[1]} over {where} of {' '.join(parts)}", ranks, sent, received, place_of(op))
 
 
-def _type(value: SSAValue, is_split: bool) -> str:
-    """The type of an operand, which ranks may split differently in the first dimension."""
-    type = value.type
+def _text(leaf: SSAValue | Attribute, *, is_split: bool) -> str:
+    """An argument as text; of an operand its type, without the first size if ranks split that differently."""
+    if isinstance(leaf, StringAttr):
+        return leaf.data
+    if not isinstance(leaf, SSAValue):
+        return str(leaf)
+    type = leaf.type
     return f"{dtype_name(type.element_type)}{list(sizes(type)[1:])}" if is_split and is_tensor(type) else type_text(type)

@@ -12,7 +12,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from threading import RLock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -22,33 +21,31 @@ from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.bridge import autograd_functions
 from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes, states_as_in_eager
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
-from fxc.dialects.attributes.values import str_attr
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
+from fxc.frontends.captured_model import Model, compile_lock, modules_of, name_state, state_of
 from fxc.frontends.check_call import check_call, checked_results, flattenable, misfit, results_checked
+from fxc.frontends.distributed_capture import capture_local, has_dtensors
 from fxc.frontends.eager_calls import EagerCalls, IndexedWrites
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
 from fxc.frontends.import_fx import import_fx, import_traced
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
-from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
+from fxc.frontends.python_state import PythonState, is_data_set, watched
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.seeded_generators import SEED_BEFORE, seeds_refused
 from fxc.frontends.user_lines import place_of_error, reason_of
-from fxc.program.program import Program, is_frozen
+from fxc.program.program import Program
 
 if TYPE_CHECKING:
     from fxc.frontends.non_strict_trace import Traced
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 """Capture routes: ATen before autograd; the fx level; Dynamo's graph of Python calls; ATen after decomposition."""
-
-Model = torch.nn.Module | Callable[..., Any]
 
 
 def capture(
@@ -69,9 +66,12 @@ def capture(
     ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as for torch.export; for ``make_fx`` a true value makes all
     sizes symbolic. ``packed``: with ``export``, specialize to the lengths of the packed sequences of this call.
     ``concrete_args``, ``tracer``: with ``symbolic_trace``, the arguments to specialize to, by name, as for torch.fx, and the
-    tracer, which decides what is a leaf. Raises CaptureError with PyTorch's reason and a hint.
+    tracer, which decides what is a leaf. Of a model with DTensors, the program of this rank is captured, whatever the route.
+    Raises CaptureError with PyTorch's reason and a hint.
     """
     check_call(model, args, kwargs or {}, dynamic_shapes)
+    if has_dtensors(model, args, kwargs or {}):
+        return capture_local(model, args, kwargs or {}).program
     refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
     args, kwargs = _without_repeats((tuple(args), dict(kwargs or {})))
     if route not in ROUTES:
@@ -198,33 +198,6 @@ def _hint(route: str, error: Exception) -> str:
     return f"try another route ({', '.join(other)}), or move the part that fails out of the captured model"
 
 
-_tracing = RLock()
-_torch: Any = torch
-_functorch = _torch._C._functorch
-
-
-@contextlib.contextmanager
-def compile_lock(*, dynamo: bool = False) -> Generator[None, None, None]:
-    """A lock for captures: PyTorch's tracers are not thread-safe. Transforms of torch.func that a failure leaves active end.
-
-    If Dynamo is imported, its compile lock is held as well. ``dynamo``: the capture needs Dynamo, so import it.
-    """
-    with contextlib.ExitStack() as held:
-        held.enter_context(_tracing)
-        if dynamo or "torch._dynamo.convert_frame" in sys.modules:
-            from torch._dynamo import convert_frame
-
-            held.enter_context(convert_frame.compile_lock)
-        held.callback(_end_transforms, _functorch.get_dynamic_layer_stack_depth())
-        yield
-
-
-def _end_transforms(depth: int) -> None:
-    """End the transforms of torch.func but ``depth``. PyTorch's function for that ends one too many before 2.12."""
-    while _functorch.get_dynamic_layer_stack_depth() > depth:
-        getattr(_functorch, f"_{_functorch.peek_interpreter_stack().key().name[:4].lower()}_decrement_nesting")()
-
-
 class _FunctionModule(torch.nn.Module):
     """A function as the forward of a module, with the same argument names; modules that it references are submodules."""
 
@@ -234,17 +207,6 @@ class _FunctionModule(torch.nn.Module):
             if not hasattr(self, name):
                 self.add_module(name, module)
         self.forward = _named_forward(function)
-
-
-def modules_of(model: Model) -> dict[str, torch.nn.Module]:
-    """The modules whose tensors a program of ``model`` has, by access path: the model, or the modules that it references."""
-    if isinstance(model, torch.nn.Module):
-        return {"": model}
-    owner = getattr(model, "__self__", None)
-    named: dict[str, Any] = {"self": owner}
-    if isinstance(function := getattr(model, "__func__", model), FunctionType):
-        named |= Variables(function).all()
-    return {name: module for name, module in named.items() if isinstance(module, torch.nn.Module)}
 
 
 def _named_forward(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -402,7 +364,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
         return run
 
     torch._dynamo.reset()
-    state = _state(model)
+    state = state_of(model)
     given, nesting = tree_flatten((args, kwargs))
     given = _distinct(given)  # Dynamo makes one input of a repeated tensor, and guards on it
     args, kwargs = tree_unflatten(given, nesting)
@@ -419,7 +381,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
         hint = f"use route='make_fx', or {TORCH_COMPILE}"
         raise CaptureError("Dynamo's graph calls transforms of torch.func, which change the state of the process", hint=hint)
     program = import_fx(captured[0])
-    _name_state(program, inputs, state, model)
+    name_state(program, inputs, state, model)
     resign(program, inputs, given, nesting, outputs, flattenable(model, result))
     return program
 
@@ -453,7 +415,7 @@ def _unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
 def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbolic: bool) -> Program:
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    state = _state(model)
+    state = state_of(model)
     flat, nesting = tree_flatten((args, kwargs))
     returned = list[TreeSpec]()
 
@@ -473,32 +435,8 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
     with _NoNewData(), Texts() as texts, seeds_refused():
         graph = trace(*state.values(), *flat)
     program = import_fx(graph)
-    _name_state(program, [*state.values(), *flat], state, model)
+    name_state(program, [*state.values(), *flat], state, model)
     program.main.attributes[INPUTS] = nesting_attr(nesting)
     program.main.attributes[OUTPUTS] = nesting_attr(returned[0])
     texts.refuse_results(program)
     return program
-
-
-def _state(model: Model) -> dict[str, torch.Tensor]:
-    if not isinstance(model, torch.nn.Module):
-        return {}
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
-def _name_state(program: Program, inputs: Sequence[Any], state: Mapping[str, torch.Tensor], model: Model) -> None:
-    """Mark the arguments that are tensors of the model, and add these to the state of the program."""
-    names = {id(tensor): name for name, tensor in state.items()}
-    parameters = {id(p) for p in model.parameters()} if isinstance(model, torch.nn.Module) else set[int]()
-    function = program.main
-    attributes = list[DictionaryAttr]()
-    for value, known in zip(inputs, function.arg_attrs or (), strict=True):
-        name = names.get(id(value))
-        if name is not None:
-            kind = "parameter" if id(value) in parameters else "buffer"
-            frozen = {"fx.frozen": UnitAttr()} if is_frozen(value) else {}
-            known = DictionaryAttr({**known.data, "fx.kind": str_attr(kind), "fx.name": str_attr(name), **frozen})
-            program.state[name] = value
-        attributes.append(known)
-    if attributes:
-        function.properties["arg_attrs"] = ArrayAttr(attributes)

@@ -49,29 +49,10 @@ class Layouts:
         return self.record(import_fx(plain), plain)
 
     def record(self, program: Program, graph: GraphModule) -> Program:
-        """``program``, that of ``graph``, with its meshes and process groups, and layouts of arguments and results.
-
-        There is no layout of a gradient, nor where an attribute cannot state it.
-        """
-        output, function = graph.graph.output_node(), program.main
+        """``program``, that of ``graph``, with meshes, process groups, and layouts; those of gradients are not known."""
         arguments = [self._spec(node.meta.get("desc")) for node in graph.graph.find_nodes(op="placeholder")]
-        leaves = returned(function)
-        returns = [self._spec(desc) for desc in output.meta.get("desc") or [None] * len(leaves)]
-        meshes = list(dict.fromkeys(spec.mesh for spec in (*arguments, *returns) if spec is not None))
-        symbols = dict(zip(meshes, declare_groups(program.module, meshes), strict=True))
-        if not meshes:
-            return program
-
-        def laid_out(known: Mapping[str, Attribute], spec: Any) -> DictionaryAttr:
-            layout = None if spec is None else layout_of(spec, symbols[spec.mesh])
-            return DictionaryAttr({**known, **({} if layout is None else {LAYOUT: layout})})
-
-        given = zip(argument_attributes(function), arguments, strict=True)
-        function.properties["arg_attrs"] = ArrayAttr([laid_out(known.data, spec) for known, spec in given])
-        found = zip(leaves, returns, strict=True)
-        attributes = [laid_out(known, spec) for (leaf, known), spec in found if isinstance(leaf, SSAValue)]
-        function.properties["res_attrs"] = ArrayAttr(attributes)
-        return program
+        described = graph.graph.output_node().meta.get("desc") or [None] * len(returned(program.main))
+        return record_layouts(program, arguments, [self._spec(desc) for desc in described])
 
     def _spec(self, desc: Any) -> Any:
         """The specification of the DTensor of which ``desc`` describes the local part."""
@@ -80,6 +61,29 @@ class Layouts:
         base = desc.base
         of = self.inputs if isinstance(base, PlainAOTInput) else self.results if isinstance(base, PlainAOTOutput) else ()
         return of[base.idx] if of and base.idx < len(of) else None
+
+
+def record_layouts(program: Program, arguments: Sequence[Any], results: Sequence[Any]) -> Program:
+    """``program`` with these specifications of arguments and results as layouts, and their meshes and process groups.
+
+    There is no layout where a specification is None, or where an attribute cannot state it.
+    """
+    meshes = list(dict.fromkeys(spec.mesh for spec in (*arguments, *results) if spec is not None))
+    symbols = dict(zip(meshes, declare_groups(program.module, meshes), strict=True))
+    if not meshes:
+        return program
+
+    def laid_out(known: Mapping[str, Attribute], spec: Any) -> DictionaryAttr:
+        layout = None if spec is None else layout_of(spec, symbols[spec.mesh])
+        return DictionaryAttr({**known, **({} if layout is None else {LAYOUT: layout})})
+
+    function = program.main
+    given = zip(argument_attributes(function), arguments, strict=True)
+    function.properties["arg_attrs"] = ArrayAttr([laid_out(known.data, spec) for known, spec in given])
+    found = zip(returned(function), results, strict=True)
+    attributes = [laid_out(known, spec) for (leaf, known), spec in found if isinstance(leaf, SSAValue)]
+    function.properties["res_attrs"] = ArrayAttr(attributes)
+    return program
 
 
 def layout_of(spec: Any, mesh: str) -> LayoutAttr | None:

@@ -94,6 +94,7 @@ class Plan:
     ir: Any = None
     _live: LiveModel | None = None
     _look: Look | None = None
+    _around: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 
     def __init__(
         self,
@@ -116,6 +117,13 @@ class Plan:
         self._direct: tuple[str, Callable[..., Any] | None] = ("", None)
         is_same = None if self._live is None else self._live.is_same
         self.call = self._checked if self.host is None else entry(self.host, self.signature, self._other, self, is_same)
+        if self._around is not None:
+            self.call = self._around(self.call)
+
+    def call_through(self, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Call the plan through ``around(call)``, which has the inputs and results of the user."""
+        self._around = around
+        self._bind_again()
 
     def follow(self, model: LiveModel) -> None:
         """Run later calls on the tensors that ``model`` has then, as long as they fit."""
@@ -154,7 +162,7 @@ class Plan:
                 self._bind()
             return returned
 
-        self._look, self.run, self.call = look, run, self._checked
+        self._look, self.run, self.call = look, run, self._checked if self._around is None else self._around(self._checked)
 
     def use_cuda_graphs(self, driver: GraphDriver | None = None) -> None:
         """Run the host program as CUDA graphs from the next call on; ``driver`` replaces the accelerator.
