@@ -23,10 +23,13 @@ from fxc.dialects.plan import BOXED
 from fxc.dialects.target import GpuAttr
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.named_pipeline import Flow
+from fxc.driver.pipeline_text import PassSpec
 from fxc.driver.timing import Timer
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError, PipelineError, nearest
-from fxc.execution_plan import ExecutionPlan, Source
+from fxc.execution_plan import ExecutionPlan, Source, StepPlan
 from fxc.export import graph_module
+from fxc.export.joint_modules import modules_of as parts_of
+from fxc.export.joint_modules import program_of
 from fxc.export.plan_time_values import own_weights
 from fxc.export.shared_state import (
     placed_state,
@@ -38,7 +41,7 @@ from fxc.export.shared_state import (
 from fxc.frontends.capture import capture, capture_somehow
 from fxc.frontends.captured_model import Model, compile_lock, modules_of
 from fxc.frontends.check_call import check_model
-from fxc.frontends.distributed_capture import LocalProgram, capture_local, has_dtensors
+from fxc.frontends.distributed_capture import JointProgram, capture_local, capture_local_joint, has_dtensors
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.state_reads import StateReads
 from fxc.numerics.call_check import watch_first_call
@@ -161,7 +164,12 @@ class _PlanMaker:
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
         flow, timer = TRAINING if training else INFERENCE, Timer()
         with timer.scope("capture"), _in_modes(self.model, self.modes), collections_paused():
-            local = self._local(args, kwargs) if has_dtensors(self.model, args, kwargs) else None
+            is_local = has_dtensors(self.model, args, kwargs)
+            if is_local and (self.dynamic_shapes is not None or self.options.recompile):
+                raise CaptureError("DTensors have static sizes, and one layout for a plan", hint=f"use {TORCH_COMPILE}")
+            if is_local and training:
+                return self._train(capture_local_joint(self.model, args, kwargs))
+            local = capture_local(self.model, args, kwargs) if is_local else None
             if local is None:
                 program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
             else:
@@ -186,16 +194,44 @@ class _PlanMaker:
             state = program.state if local is None else {**local.state}
             plan.follow(LiveModel(modules, state, python, compile_lock, at_start, training))
         if local is not None:
-            plan.call_through(local.call(plan))
+            from fxc.runtime.distributed_call import DistributedCall, Part
+
+            names, parts = [spec.name for spec in signature.inputs], ([*map(Part.of, x)] for x in (local.inputs, local.results))
+            plan.call_through(
+                partial(DistributedCall, names=names, inputs=next(parts), results=next(parts), weights=local.weights())
+            )
         return plan
 
-    def _local(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LocalProgram:
-        """The program of the local tensors of DTensors."""
-        refused = {"training": self.training, "dynamic_shapes": self.dynamic_shapes, "recompile": self.options.recompile}
-        for name, is_set in refused.items():
-            if is_set:
-                raise CaptureError(f"fxc.compile does not support {name} with DTensors", hint=f"use {TORCH_COMPILE}")
-        return capture_local(self.model, args, kwargs)
+    def _train(self, joint: JointProgram) -> ExecutionPlan:
+        """The plan of a step: the forward, and its backward, whose gradients are DTensors where the tensors are."""
+        from torch.utils._pytree import tree_unflatten
+
+        from fxc.runtime.distributed_call import DistributedCall, Part, differentiable, local_of
+
+        state, count = {**joint.state}, len(joint.state)
+        taken = signature_of(joint.program).inputs[count : count + len(joint.names)]
+        inputs = tuple(replace(spec, name=name) for spec, name in zip(taken, joint.names, strict=True))
+        signature, captured = Signature(inputs, joint.nesting, {}, autocast.current()), joint.program.copy()
+        gradients = [None if gradient is None else Part.of(*gradient) for gradient in joint.gradients]
+        with autocast.off():
+            options = with_machine(replace(self.options, check_numerics=False), AOT, joint.program)
+            Passes(str(PassSpec.of("joint", budget=options.memory_budget)), options).run(joint.program)
+            forward, backward = parts_of(joint.graph, joint.program, len(joint.results))
+            run = compile_part(program_of(forward, import_fx), options)
+            back = compile_boxed_part(program_of(backward, import_fx), options)
+        function = differentiable(run, back, joint.differentiated)
+
+        def step(*local: Any) -> Any:
+            weights = map(local_of, state.values(), gradients)
+            return tree_unflatten(function(*weights, *local), joint.returned)
+
+        plan = StepPlan(captured, joint.graph, signature, step)
+        plan.source = Source(_title(self.model), captured, Passes("", options))
+        python = StateReads(modules_of(self.model), self.model, joint.program.assigned)
+        plan.follow(LiveModel(modules_of(self.model), state, python, compile_lock, frozenset(), True))
+        parts, results = ([*map(Part.of, specs)] for specs in (joint.inputs, joint.results))
+        plan.call_through(lambda run: DistributedCall(run, joint.names, parts, results, {}, gradients[count:]))
+        return plan
 
 
 def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fxc.artifact import plan_file
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.timing import Timer
+from fxc.errors import PlanFileError
 from fxc.options import Options
 from fxc.runtime import autocast
 from fxc.runtime.entry import boxed_entry, entry
@@ -209,6 +210,26 @@ class ExecutionPlan(Plan):
                 plan = cls.ready(found.program, found.host, found.signature, found.training)
             plan.times = timer.stages()
             return plan
+
+
+class StepPlan(ExecutionPlan):
+    """The plan of a forward whose backward is compiled with it: ``step`` takes flat inputs. ``ir`` is the program of both."""
+
+    def __init__(self, ir: Program, module: GraphModule, signature: Signature, step: Callable[..., Any]) -> None:
+        self.step = step
+        super().__init__(ir, module, signature, training=True)
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._live is not None and not self._live.is_same():
+            self._take_over(self._live)
+        leaves = self.signature.leaves(args, kwargs)
+        assert leaves is not None, "they fit"
+        with autocast.off():
+            return self.step(*leaves)
+
+    def save(self, path: str | Path) -> None:
+        """PlanFileError: the file of a plan holds one function."""
+        raise PlanFileError("a plan for training with DTensors cannot be saved", hint="save one that is compiled for inference")
 
 
 def _graph(ir: Program) -> GraphModule:

@@ -14,7 +14,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import fxc
 from fxc.compilation.rank_order import Collective, check_order, collectives_of, difference
-from fxc.errors import CaptureError, CollectiveError, InputError
+from fxc.errors import CaptureError, CollectiveError, InputError, PlanFileError
 from fxc.program.process_groups import bind_groups
 from fxc.runtime.rank_store import RankStore
 from fxc.torch_compile import capture_joint
@@ -95,10 +95,47 @@ def test_compile_and_guards(mesh: dist.DeviceMesh) -> None:
         compiled(x)
 
 
+def test_compile_for_training(mesh: dist.DeviceMesh, tmp_path: Path) -> None:
+    model, x = replicated(mesh), tensor(mesh, [Shard(0), Replicate()], 8, 16).requires_grad_()
+    compiled = fxc.compile(model, (x,), training=True)
+    found = list[list[Tensor | None]]()
+    for call in (model, compiled):
+        model.zero_grad()
+        x.grad, result = None, call(x)
+        result.square().sum().backward()
+        found.append([result, x.grad, *(parameter.grad for parameter in model.parameters())])
+    for eager, ours in zip(*found, strict=True):
+        assert isinstance(eager, DTensor) and isinstance(ours, DTensor) and eager.placements == ours.placements
+        torch.testing.assert_close(ours.to_local(), eager.to_local())
+    assert "dist.layout<@mesh, [shard<0>, replicate]>" in str(compiled.ir)
+    with pytest.raises(InputError, match="input input is no DTensor"):
+        compiled(x.to_local())
+    with pytest.raises(PlanFileError, match="training with DTensors"):
+        compiled.plan.save(tmp_path / "plan")
+    model[0].weight = nn.Parameter(model[0].weight.detach().clone())
+    with pytest.raises(InputError, match=r"'0\.weight' was replaced"):
+        compiled(x)
+
+
+def test_results_without_gradients_and_nestings(mesh: dist.DeviceMesh) -> None:
+    x, weight = tensor(mesh, [Shard(0), Replicate()], 8, 16), tensor(mesh, [Shard(0), Shard(1)], 16, 8).requires_grad_()
+    both = lambda x, weight: {"loss": product(x, weight).sum(), "local": x.to_local() * 2}  # noqa: E731
+    result = fxc.compile(both, (x, weight), training=True)(x, weight)
+    assert result["loss"].placements == both(x, weight)["loss"].placements and not result["local"].requires_grad
+    result["loss"].backward()
+    assert isinstance(weight.grad, DTensor) and weight.grad.placements == weight.placements
+
+
 def test_what_compile_refuses(mesh: dist.DeviceMesh) -> None:
-    x = tensor(mesh, [Shard(0), Replicate()], 8, 16)
-    with pytest.raises(CaptureError, match="does not support training with DTensors"):
-        fxc.compile(replicated(mesh), (x,), training=True)
+    x, model = tensor(mesh, [Shard(0), Replicate()], 8, 16), replicated(mesh)
+    with pytest.raises(CaptureError, match="no result of the model requires a gradient"):
+        fxc.compile(torch.relu, (x,), training=True)
+    with pytest.raises(CaptureError, match="the model writes a tensor"):
+        fxc.compile(lambda x: (x * 2).add_(1), (x.requires_grad_(),), training=True)
+    with pytest.raises(CaptureError, match="static sizes, and one layout"):
+        fxc.compile(model, (x,), options={"recompile": True})
+    with pytest.raises(CaptureError, match="calls a module that it does not take"):
+        fxc.compile(lambda x: model(x), (x,))
     with pytest.raises(CaptureError, match=r"result of size \(7, 3\) have different sizes"):
         fxc.compile(torch.relu, (tensor(mesh, [Shard(0), Replicate()], 7, 3),))
 
@@ -150,9 +187,7 @@ def test_order_of_collectives() -> None:
     check_order(two().module, ranks[0])  # is not compared again, so no rank waits
     with pytest.raises(CollectiveError, match="rank 1 compiles no"):
         check_order(two("avg").module, ranks[0])
-    message = (
-        "rank 1 has all_reduce over mesh(dp) of tensor<5xf32> sum, rank 0 has all_reduce over mesh(dp) of tensor<4xf32> avg"
-    )
+    texts = [f"has all_reduce over mesh(dp) of tensor<{each}" for each in ("5xf32> sum", "4xf32> avg")]
     with pytest.raises(CollectiveError, match=re.escape(f"rank 1 {texts[0]}, rank 0 {texts[1]}")):
         check_order(two(rows=5).module, ranks[1])
 

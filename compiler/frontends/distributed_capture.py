@@ -9,6 +9,7 @@ from itertools import chain, count
 from typing import Any
 
 import torch
+from torch.fx import GraphModule
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 
@@ -18,10 +19,10 @@ from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError
 from fxc.frontends.captured_model import Model, compile_lock, modules_of, name_state, state_of
 from fxc.frontends.import_fx import import_fx
+from fxc.frontends.joint_graph import import_joint
 from fxc.frontends.layouts import record_layouts, spec_of
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.program.program import Program
-from fxc.runtime.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,33 @@ class LocalProgram:
     kwargs: dict[str, Any]
     state: Mapping[str, torch.Tensor]
 
-    def call(self, plan: Plan) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """What ``Plan.call_through`` takes: calls with DTensors."""
-        from fxc.runtime.distributed_call import DistributedCall, Part
+    def weights(self) -> dict[str, tuple[Any, torch.Tensor]]:
+        """The DTensors of the model that the program has, each with its local tensor."""
+        known = self.program.state
+        return {
+            name: (whole, known[name]) for name, whole in self.state.items() if spec_of(whole) is not None and name in known
+        }
 
-        inputs, results = ([*map(Part.of, specs)] for specs in (self.inputs, self.results))
-        found = ((name, tensor) for name, tensor in self.state.items() if spec_of(tensor) is not None)
-        weights = {name: (tensor, self.program.state[name]) for name, tensor in found if name in self.program.state}
-        return lambda run: DistributedCall(run, [spec.name for spec in plan.signature.inputs], inputs, results, weights)
+
+@dataclass(frozen=True)
+class JointProgram:
+    """``program``, that of ``graph``: the forward and the backward on local tensors of the model, inputs and tangents.
+
+    ``state``, ``inputs``, ``results``: as for a LocalProgram; ``names`` of the inputs. ``differentiated``: which results have a
+    tangent. ``gradients``: for each tensor of the model and each input None, or a tuple of the specification of its gradient,
+    which is None for a plain tensor. ``nesting``: that of the inputs; ``returned``: that of the results.
+    """
+
+    program: Program
+    graph: GraphModule
+    state: Mapping[str, torch.Tensor]
+    names: Sequence[str]
+    inputs: Sequence[Any]
+    results: Sequence[Any]
+    differentiated: Sequence[bool]
+    gradients: Sequence[tuple[Any] | None]
+    nesting: TreeSpec
+    returned: TreeSpec
 
 
 def has_dtensors(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -57,64 +77,138 @@ def has_dtensors(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 def capture_local(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LocalProgram:
     """The program that this rank runs for ``model(*args, **kwargs)`` without gradients.
 
-    CaptureError with PyTorch's reason; for results whose parts have different sizes; and for functions of modules.
+    CaptureError with PyTorch's reason, for results whose parts have different sizes, and for functions of modules.
     """
-    from torch.distributed.tensor import DTensor
-    from torch.fx.experimental.proxy_tensor import make_fx
+    call = _Call(model, args, kwargs)
+    with torch.no_grad():
+        program = import_fx(call.traced(lambda *values: [_local(leaf) for leaf in call.run(values)], call.parts))
+    name_state(program, call.parts, dict(zip(call.state, call.parts, strict=False)), model)
+    known, names = argument_attributes(program.main), iter(call.names)
+    for i, facts in enumerate(known):
+        if not ArgumentFacts.of(facts).is_state:
+            known[i] = DictionaryAttr({**facts.data, "fx.name": str_attr(next(names))})
+    if known:
+        program.main.properties["arg_attrs"] = ArrayAttr(known)
+    program.main.attributes[INPUTS] = nesting_attr(call.nesting)
+    program.main.attributes[OUTPUTS] = nesting_attr(call.returned)
+    record_layouts(program, call.specs, call.results)
+    local_args, local_kwargs = tree_unflatten(call.parts[len(call.state) :], call.nesting)
+    return LocalProgram(program, call.specs[len(call.state) :], call.results, local_args, local_kwargs, call.state)
 
-    if not isinstance(model, torch.nn.Module) and modules_of(model):
-        raise CaptureError("the function calls a module that it does not take", hint="compile the module, or pass its tensors")
-    state = state_of(model)
-    flat, nesting = tree_flatten((tuple(args), dict(kwargs)))
-    specs = [spec_of(value) for value in (*state.values(), *flat)]
-    parts = [getattr(value, "_local_tensor", value) for value in (*state.values(), *flat)]
-    results, returned = list[Any](), list[TreeSpec]()
 
-    def run(*values: Any) -> Any:
-        pairs = zip(values, specs, strict=True)
-        whole = [value if spec is None else DTensor(value, spec, requires_grad=False) for value, spec in pairs]
-        a, k = tree_unflatten(whole[len(state) :], nesting)
-        if isinstance(model, torch.nn.Module):
-            result = torch.func.functional_call(model, dict(zip(state, whole, strict=False)), a, k)
+def capture_local_joint(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JointProgram:
+    """The forward and the backward that this rank runs for ``model(*args, **kwargs)``.
+
+    CaptureError as for ``capture_local``, for a model that writes a tensor, and where no result requires a gradient.
+    """
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec
+
+    call = _Call(model, args, kwargs)
+    wanted = [isinstance(value, torch.Tensor) and value.requires_grad for value in (*call.state.values(), *call.flat)]
+    differentiated, gradients = list[bool](), list[tuple[Any] | None]()
+
+    def tangent(leaf: Any, local: torch.Tensor) -> Any:
+        """A gradient of a result: that of a partial one is the same on all ranks."""
+        if (spec := spec_of(leaf)) is None:
+            return local
+        placements = tuple(Replicate() if each.is_partial() else each for each in spec.placements)
+        return type(leaf)(local, DTensorSpec(spec.mesh, placements, tensor_meta=spec.tensor_meta), requires_grad=False)
+
+    def forward(*values: Any) -> list[Any]:
+        leaves = call.run(values, wanted)
+        differentiated[:] = [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves]
+        return [_local(leaf) for leaf in leaves]
+
+    def joint(*values: Any) -> list[Any]:
+        leaves = call.run(values[: len(call.parts)], wanted)
+        ends = [leaf for leaf, has in zip(leaves, differentiated, strict=True) if has]
+        given = [tangent(leaf, local) for leaf, local in zip(ends, values[len(call.parts) :], strict=True)]
+        sources = [whole for whole, wants in zip(call.wholes, wanted, strict=True) if wants]
+        found = iter(torch.autograd.grad(ends, sources, given, allow_unused=True))
+        each = [next(found) if wants else None for wants in wanted]
+        gradients[:] = [None if gradient is None else (spec_of(gradient),) for gradient in each]
+        return [*map(_local, leaves), *map(_local, each)]
+
+    with torch.enable_grad():
+        first = call.traced(forward, call.parts)
+        if not any(differentiated):
+            raise CaptureError("no result of the model requires a gradient", hint="leave out training=True")
+        found = zip(tree_leaves(first.graph.output_node().args), differentiated, strict=True)
+        ends = [torch.empty_like(node.meta["val"], device=node.meta["val"].device) for node, has in found if has]
+        graph = call.traced(joint, [*call.parts, *ends])
+    for i, node in enumerate(graph.graph.find_nodes(op="placeholder")):
+        node.target = f"primals_{i}" if i < len(call.parts) else f"tangents_{i - len(call.parts)}"
+    for node in graph.graph.nodes:
+        if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+            raise CaptureError("the model writes a tensor", op=node.format_node(), hint=f"use {TORCH_COMPILE}")
+    program = import_joint(graph, len(call.results))
+    record_layouts(program, [*call.specs, *[None] * len(ends)], [*call.results, *[None] * len(gradients)])
+    inputs = call.specs[len(call.state) :]
+    return JointProgram(
+        program, graph, call.state, call.names, inputs, call.results, differentiated, gradients, call.nesting, call.returned
+    )
+
+
+class _Call:
+    """A call of ``model`` on tensors that stand for the local parts of its tensors (``state``) and inputs (``flat``)."""
+
+    def __init__(self, model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        if not isinstance(model, torch.nn.Module) and modules_of(model):
+            raise CaptureError(
+                "the function calls a module that it does not take", hint="compile the module, or pass its tensors"
+            )
+        self.model, self.state = model, state_of(model)
+        self.flat, self.nesting = tree_flatten((tuple(args), dict(kwargs)))
+        self.specs = [spec_of(value) for value in (*self.state.values(), *self.flat)]
+        self.parts = [_local(value) for value in (*self.state.values(), *self.flat)]
+        try:
+            parameters = [*inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).parameters]
+        except ValueError:  # a builtin function
+            parameters = list[str]()
+        positional = zip(chain(parameters, (f"input_{i}" for i in count(len(parameters)))), args)
+        sizes = [(name, len(tree_leaves(value))) for name, value in (*positional, *kwargs.items())]
+        self.names = [name if size == 1 else f"{name}_{i}" for name, size in sizes for i in range(size)]
+
+    def run(self, values: Sequence[Any], wanted: Sequence[bool] | None = None) -> list[Any]:
+        """The leaves of the result for these local tensors, of which those ``wanted`` require a gradient."""
+        from torch.distributed.tensor import DTensor
+
+        given = zip(values, self.specs, wanted or [False] * len(values), strict=True)
+        self.wholes = [_whole(DTensor, *each) for each in given]
+        args, kwargs = tree_unflatten(self.wholes[len(self.state) :], self.nesting)
+        if isinstance(self.model, torch.nn.Module):
+            result = torch.func.functional_call(self.model, dict(zip(self.state, self.wholes, strict=False)), args, kwargs)
         else:
-            result = model(*a, **k)
-        leaves, spec = tree_flatten(result)
-        results[:], returned[:] = map(spec_of, leaves), [spec]
+            result = self.model(*args, **kwargs)
+        leaves, self.returned = tree_flatten(result)
+        self.results = [spec_of(leaf) for leaf in leaves]
         for leaf in leaves:
             if isinstance(leaf, DTensor):
                 again = DTensor.from_local(leaf._local_tensor, leaf.device_mesh, leaf.placements, run_check=False)
                 if again.shape != leaf.shape:
                     message = f"the parts of a result of size {tuple(leaf.shape)} have different sizes on the ranks"
                     raise CaptureError(message, hint=f"use {TORCH_COMPILE}, or sizes that the number of ranks divides")
-        return [leaf._local_tensor if isinstance(leaf, DTensor) else leaf for leaf in leaves]
+        return leaves
 
-    try:
-        with compile_lock(dynamo=True), torch.no_grad():
-            graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*parts)
-    except FxcError:
-        raise
-    except Exception as error:
-        message = f"no program of local tensors: {type(error).__name__}: {reason_of(error)}"
-        raise CaptureError(message, place=place_of_error(error), hint=f"use {TORCH_COMPILE}") from error
-    program = import_fx(graph)
-    name_state(program, parts, dict(zip(state, parts, strict=False)), model)
-    _name_inputs(program, model, args, kwargs)
-    program.main.attributes[INPUTS] = nesting_attr(nesting)
-    program.main.attributes[OUTPUTS] = nesting_attr(returned[0])
-    record_layouts(program, specs, results)
-    local_args, local_kwargs = tree_unflatten(parts[len(state) :], nesting)
-    return LocalProgram(program, specs[len(state) :], results, local_args, local_kwargs, state)
+    def traced(self, function: Callable[..., list[Any]], examples: Sequence[Any]) -> GraphModule:
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        try:
+            with compile_lock(dynamo=True):
+                return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
+        except FxcError:
+            raise
+        except Exception as error:
+            message = f"no program of local tensors: {type(error).__name__}: {reason_of(error)}"
+            raise CaptureError(message, place=place_of_error(error), hint=f"use {TORCH_COMPILE}") from error
 
 
-def _name_inputs(program: Program, model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Name the inputs of ``program`` as the parameters of ``model`` that they are, or are leaves of."""
-    parameters = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).parameters
-    positional = zip(chain(parameters, (f"input_{i}" for i in count(len(parameters)))), args)
-    leaves = [(name, len(tree_leaves(value))) for name, value in (*positional, *kwargs.items())]
-    names = iter([name if size == 1 else f"{name}_{i}" for name, size in leaves for i in range(size)])
-    known = argument_attributes(program.main)
-    for i, facts in enumerate(known):
-        if not ArgumentFacts.of(facts).is_state:
-            known[i] = DictionaryAttr({**facts.data, "fx.name": str_attr(next(names))})
-    if known:
-        program.main.properties["arg_attrs"] = ArrayAttr(known)
+def _local(value: Any) -> Any:
+    return value if spec_of(value) is None else value._local_tensor
+
+
+def _whole(cls: Any, value: Any, spec: Any, wants: bool) -> Any:
+    if spec is None:
+        return value.requires_grad_() if wants else value
+    return cls(value, spec, requires_grad=wants)

@@ -1,4 +1,4 @@
-"""Calls of a program of local tensors with DTensors: their layouts are checked, and results are DTensors again."""
+"""Calls of functions of local tensors with DTensors: their layouts are checked, and results are DTensors again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch.autograd.function import once_differentiable
 from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -35,7 +37,8 @@ class DistributedCall:
     """Calls ``run`` on the local tensors of its inputs.
 
     ``inputs`` and ``results``: what each leaf is a part of, or None. ``names``: those of the inputs. ``weights``: the DTensors
-    of the model, each with the local tensor that the plan has for it.
+    of the model, each with the local tensor that the plan has for it. ``gradients``: what the gradient of each input is a part
+    of, where ``run`` has one.
     """
 
     run: Callable[..., Any]
@@ -43,6 +46,7 @@ class DistributedCall:
     inputs: Sequence[Part | None]
     results: Sequence[Part | None]
     weights: Mapping[str, tuple[Any, Any]]
+    gradients: Sequence[Part | None] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, nesting = tree_flatten((args, kwargs))
@@ -52,14 +56,47 @@ class DistributedCall:
         for name, (whole, local) in self.weights.items():
             if whole._local_tensor is not local:
                 raise InputError(f"{name!r} has another local tensor than when it was compiled", hint="compile again")
-        local_args, local_kwargs = tree_unflatten([local_of(value) for value in leaves], nesting)
+        gradients = self.gradients or [None] * len(leaves)
+        local = [local_of(*each) for each in zip(leaves, gradients, strict=len(leaves) == len(self.names))]
+        local_args, local_kwargs = tree_unflatten(local, nesting)
         returned, nesting = tree_flatten(self.run(*local_args, **local_kwargs))
         return tree_unflatten([_whole(*each) for each in zip(returned, self.results, strict=True)], nesting)
 
 
-def local_of(value: Any) -> Any:
-    """The local tensor of a DTensor; other values unchanged."""
-    return value._local_tensor if isinstance(value, DTensor) else value
+def local_of(value: Any, gradient: Part | None = None) -> Any:
+    """The local tensor of a DTensor, whose ``gradient`` autograd makes a DTensor; other values unchanged."""
+    if not isinstance(value, DTensor):
+        return value
+    return value._local_tensor if gradient is None else value.to_local(grad_placements=gradient.placements)
+
+
+def differentiable(
+    forward: Callable[..., Any], backward: Callable[..., Any], has_tangent: Sequence[bool]
+) -> Callable[..., Any]:
+    """A function of tensors that computes the results of ``forward``, of which those with ``has_tangent`` carry gradients.
+
+    ``forward`` returns what ``backward`` takes after the results, and ``backward`` takes it in a list, with the tangents.
+    """
+
+    class Step(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *values: Any) -> Any:
+            found = forward(*values)
+            results = tuple(found[: len(has_tangent)])
+            ctx.save_for_backward(*found[len(has_tangent) :])
+            constant = (
+                each for each, has in zip(results, has_tangent, strict=True) if not has and isinstance(each, torch.Tensor)
+            )
+            ctx.mark_non_differentiable(*constant)
+            return results
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, *tangents: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            given = (tangent.contiguous() for tangent, has in zip(tangents, has_tangent, strict=True) if has)
+            return tuple(backward([*ctx.saved_tensors, *given]))
+
+    return Step.apply  # type: ignore[return-value]
 
 
 def _whole(value: Any, part: Part | None) -> Any:
