@@ -58,6 +58,7 @@ from fxc.program.program_signature import (
 )
 from fxc.runtime import autocast
 from fxc.runtime.cache import Compiled, PlanCache
+from fxc.runtime.distributed_call import DistributedCall, Part, differentiable, local_of
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.live_model import LiveModel
 from fxc.runtime.rank_store import RankStore
@@ -194,8 +195,6 @@ class _PlanMaker:
             state = program.state if local is None else {**local.state}
             plan.follow(LiveModel(modules, state, python, compile_lock, at_start, training))
         if local is not None:
-            from fxc.runtime.distributed_call import DistributedCall, Part
-
             names, parts = [spec.name for spec in signature.inputs], ([*map(Part.of, x)] for x in (local.inputs, local.results))
             plan.call_through(
                 partial(DistributedCall, names=names, inputs=next(parts), results=next(parts), weights=local.weights())
@@ -205,8 +204,6 @@ class _PlanMaker:
     def _train(self, joint: JointProgram) -> ExecutionPlan:
         """The plan of a step: the forward, and its backward, whose gradients are DTensors where the tensors are."""
         from torch.utils._pytree import tree_unflatten
-
-        from fxc.runtime.distributed_call import DistributedCall, Part, differentiable, local_of
 
         state, count = {**joint.state}, len(joint.state)
         taken = signature_of(joint.program).inputs[count : count + len(joint.names)]

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
-from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from fxc.errors import InputError
@@ -65,6 +64,8 @@ class DistributedCall:
 
 def local_of(value: Any, gradient: Part | None = None) -> Any:
     """The local tensor of a DTensor, whose ``gradient`` autograd makes a DTensor; other values unchanged."""
+    from torch.distributed.tensor import DTensor
+
     if not isinstance(value, DTensor):
         return value
     return value._local_tensor if gradient is None else value.to_local(grad_placements=gradient.placements)
@@ -100,6 +101,8 @@ def differentiable(
 
 
 def _whole(value: Any, part: Part | None) -> Any:
+    from torch.distributed.tensor import DTensor
+
     return value if part is None else DTensor.from_local(value, part.mesh, part.placements, run_check=False)
 
 
