@@ -40,6 +40,7 @@ LATE_MODULES = {
 
 NEEDS_TORCH = (
     "compiler/runtime",
+    "compiler/distributed",
     "compiler/bridge",
     "compiler/interpret",
     "compiler/semantics",

@@ -39,6 +39,7 @@ LAYERS = {
     "compiler/errors.py": "",
     "compiler/options.py": "",
     "compiler/runtime": "torch llvmlite",
+    "compiler/distributed": "torch",
     "compiler/bridge": "torch xdsl numpy sympy",
     "compiler/driver": "xdsl",
     "compiler/pipelines.py": "",

@@ -1,0 +1,1 @@
+"""Training on a device mesh: layouts of models, and the convolution that DTensor lacks."""
