@@ -168,12 +168,13 @@ class BoundsError(FxcError, IndexError, RuntimeError):
     """
 
 
-class CollectiveError(FxcError):
-    """Collectives that cannot run: the ranks have different ones, or this process has no such process group.
+class CollectiveError(FxcError, RuntimeError):
+    """Collectives that fail or cannot run on this rank.
 
-    Cause  programs that differ between ranks in what they send to each other, or a plan that is loaded where the mesh
-           is another one.
-    Fix    the message names the rank and the operation; run the same model on every rank, on the same mesh.
+    Cause  a rank that ended, is slower than the timeout, or has other collectives than the rest; a plan that is loaded where
+           the mesh is another one.
+    Fix    the message names the rank and the operation; run the same model on every rank, on the same mesh. After the end of
+           a rank start again from the last checkpoint, for instance by ``torchrun --max-restarts``.
     """
 
 

@@ -74,11 +74,6 @@ def check_cases() -> None:
             torch.testing.assert_close(part.full_tensor(), whole, rtol=1e-12, atol=1e-12, msg=str(number))
 
 
-@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.share(1000))])
-def test_convolutions(world_size: int) -> None:
-    ranks.run(check_cases, world_size)
-
-
 class Graphs:
     """A backend that lists its graphs."""
 
@@ -124,5 +119,11 @@ def check_stock_and_compiled() -> None:
     assert graphs.count("all_to_all") == [1, 2], "of the image, and in the backward once more, and of its gradient"
 
 
-def test_stock_and_compiled() -> None:
-    ranks.run(check_stock_and_compiled, 2)
+def check_all() -> None:
+    check_stock_and_compiled()
+    check_cases()
+
+
+@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.share(1000))])
+def test_convolutions(world_size: int) -> None:
+    ranks.run(check_all, world_size)

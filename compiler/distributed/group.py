@@ -1,0 +1,75 @@
+"""The process group of a training run: timeouts on every collective, and errors that name the rank and the operation."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from fxc.errors import DistributedError
+
+GRACE = timedelta(seconds=2)
+"""How long a rank that failed waits for what the others say: they fail at nearly the same time, if they live."""
+
+
+@contextmanager
+def process_group(timeout: float = 300) -> Generator[DeviceMesh]:
+    """Join the ranks that torchrun started, as a mesh of one axis. A collective fails after ``timeout`` seconds.
+
+    A failure is a ``DistributedError``: the rank, the last collective that each rank called, and what went wrong.
+    """
+    os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "16")  # the recorder of collectives, off by default
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
+    try:
+        yield init_device_mesh(device, (dist.get_world_size(),))
+    except RuntimeError as error:
+        if isinstance(error, dist.DistError) or "gloo" in str(error):
+            raise _explained(error) from error
+        raise
+    finally:
+        dist.destroy_process_group()
+
+
+def _explained(error: RuntimeError) -> DistributedError:
+    rank, found, store = (
+        dist.get_rank(),
+        _last_collective(),
+        c10d.PrefixStore("failed", dist.distributed_c10d._get_default_store()),
+    )
+    others = dict[int, str]()
+    try:
+        store.set(str(rank), found)
+        for other in set(range(dist.get_world_size())) - {rank}:
+            try:
+                store.wait([str(other)], GRACE)
+                others[other] = store.get(str(other)).decode()
+            except dist.DistStoreError:
+                others[other] = "no answer"
+    except RuntimeError:  # the rank that holds the store ended
+        pass
+    return DistributedError(
+        f"rank {rank}: {found} failed: {error}",
+        place="; ".join(f"rank {other}: {said}" for other, said in sorted(others.items())) or None,
+        hint="a rank without an answer ended, or is slow (raise the timeout); where collectives differ, so do the programs",
+    )
+
+
+def _last_collective() -> str:
+    """The name, number, dtypes and sizes of the collective that this rank called last."""
+    recorded = json.loads(cast(Any, c10d)._dump_fr_trace_json()).get("entries")
+    if not recorded:
+        return "a collective"
+    last = recorded[-1]
+    tensors = ", ".join(f"{dtype}{size}" for dtype, size in zip(last["input_dtypes"], last["input_sizes"]))
+    return f"{last['profiling_name'].partition(':')[2]} of {tensors} (collective {last['collective_seq_id']})"
