@@ -119,13 +119,13 @@ def test_an_error_names_ranks_and_operations() -> None:
         ranks.run(call_others, 2)
     called = [rf"all_{name} of Float\[3, 5\] \(collective \d+\)" for name in ("reduce", "gather")]
     for rank, other in ((0, 1), (1, 0)):
-        pattern = rf"DistributedError: rank {rank}: {called[rank]} failed: .*\n.* at: rank {other}: {called[other]}\n.*hint: "
+        pattern = rf"CollectiveError: rank {rank}: {called[rank]} failed: .*\n.* at: rank {other}: {called[other]}\n.*hint: "
         assert re.search(pattern, str(caught.value)), caught.value
 
 
 @pytest.mark.share(1000)
 def test_an_error_names_the_rank_that_ended() -> None:
-    with pytest.raises(AssertionError, match=r"DistributedError: rank 0: all_reduce of .*\n.*  at: rank 1: no answer\n"):
+    with pytest.raises(AssertionError, match=r"CollectiveError: rank 0: all_reduce of .*\n.*  at: rank 1: no answer\n"):
         ranks.run(end, 2)
 
 

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from fxc.errors import DistributedError
+from fxc.errors import CollectiveError
 
 GRACE = timedelta(seconds=2)
 """How long a rank that failed waits for what the others say: they fail at nearly the same time, if they live."""
@@ -24,7 +24,7 @@ GRACE = timedelta(seconds=2)
 def process_group(timeout: float = 300) -> Generator[DeviceMesh]:
     """Join the ranks that torchrun started, as a mesh of one axis. A collective fails after ``timeout`` seconds.
 
-    A failure is a ``DistributedError``: the rank, the last collective that each rank called, and what went wrong.
+    A failure is a ``CollectiveError``: the rank, the last collective that each rank called, and what went wrong.
     """
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "16")  # the recorder of collectives, off by default
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -41,7 +41,7 @@ def process_group(timeout: float = 300) -> Generator[DeviceMesh]:
         dist.destroy_process_group()
 
 
-def _explained(error: RuntimeError) -> DistributedError:
+def _explained(error: RuntimeError) -> CollectiveError:
     rank, found, store = (
         dist.get_rank(),
         _last_collective(),
@@ -58,7 +58,7 @@ def _explained(error: RuntimeError) -> DistributedError:
                 others[other] = "no answer"
     except RuntimeError:  # the rank that holds the store ended
         pass
-    return DistributedError(
+    return CollectiveError(
         f"rank {rank}: {found} failed: {error}",
         place="; ".join(f"rank {other}: {said}" for other, said in sorted(others.items())) or None,
         hint="a rank without an answer ended, or is slow (raise the timeout); where collectives differ, so do the programs",
