@@ -1,0 +1,136 @@
+"""Training steps on several ranks: torch.compile with fxc, Inductor and aot_eager, DDP and FSDP2, against eager DTensor.
+
+    torchrun --nproc-per-node=4 benchmarks/distributed.py [--layouts spatial] [--rounds 15] [--full] [--write intel-avx512]
+
+Steps (forward, backward, AdamW of the ConvNeXt of examples/train_convnext.py) run in turns in one process group; times are
+those of rank 0. Collectives are counted by PyTorch's recorder. ``--write`` replaces the lines of this number of ranks in
+benchmarks/results/distributed-MACHINE.csv.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any, cast
+
+import click
+import torch
+import torch.distributed as dist
+from interleaved import Spread, order
+from results import FAILED, Measurement, about, cpu, read, write
+from torch._C import _distributed_c10d as c10d
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from fxc.distributed import LAYOUTS, process_group
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
+example: Any = import_module("train_convnext")
+
+COMPILERS = {"fxc": "fxc", "Inductor": "inductor", "aot_eager": "aot_eager"}
+Step = Callable[[], object]
+
+
+def wrapped(kind: str, full: bool, mesh: DeviceMesh) -> torch.nn.Module:
+    """The model by DDP or FSDP2."""
+    model = example.build("convnext", full).to(mesh.device_type)
+    if kind == "DDP":
+        return DistributedDataParallel(model)
+    for block in cast(Any, model).layers:
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def steps(layout: str, full: bool, mesh: DeviceMesh) -> dict[str, Step]:
+    """The implementations of a layout. Each has a copy of the model."""
+    found = dict[str, Step]()
+    for name in ["eager", *COMPILERS, *{"data-parallel": ["DDP"], "fully-sharded": ["FSDP2"]}.get(layout, [])]:
+        placed = LAYOUTS[layout](example.build("convnext", full).to(mesh.device_type), mesh)
+        batch = placed.place(*example.make_batch("convnext", 0, mesh.device_type))
+        model = placed.model if name in ("eager", *COMPILERS) else wrapped(name, full, mesh)
+        found[name] = step_of(model, batch, COMPILERS.get(name))
+    return found
+
+
+def step_of(model: torch.nn.Module, batch: tuple[torch.Tensor, torch.Tensor], backend: str | None) -> Step:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(model(x), y)
+
+    call = torch.compile(loss, backend=backend, fullgraph=True, dynamic=False) if backend else loss
+
+    def step() -> None:
+        optimizer.zero_grad()
+        call(*batch).backward()
+        optimizer.step()
+
+    return step
+
+
+def collectives() -> int:
+    """How many this process has called."""
+    entries = json.loads(cast(Any, c10d)._dump_fr_trace_json()).get("entries") or [{"collective_seq_id": 0}]
+    return entries[-1]["collective_seq_id"]
+
+
+def measured(labels: Mapping[str, str], calls: dict[str, Step], rounds: int) -> list[Measurement]:
+    found, times = list[Measurement](), dict[str, list[float]]()
+    for name, step in calls.items():
+        try:
+            step()  # compiles
+            before = collectives()
+            step()
+        except Exception as error:  # of every rank alike
+            note = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            found.append(Measurement(labels, FAILED, name, note=note))
+            continue
+        found.append(Measurement(labels, "collectives", name, collectives() - before))
+        times[name] = []
+    for index in range(rounds):
+        for name in order(list(times), index):
+            dist.barrier()
+            start = perf_counter()
+            calls[name]()
+            times[name].append(perf_counter() - start)
+    for name, of_it in times.items():
+        found.append(Measurement.of(labels, "step, ms", name, Spread.of([1e3 * seconds for seconds in of_it])))
+        if name != "eager" and "eager" in times:
+            spread = Spread.of([mine / eager for mine, eager in zip(of_it, times["eager"], strict=True)])
+            found.append(Measurement.of(labels, "time", name, spread, "eager"))
+    return found
+
+
+@click.command()
+@click.option("--layouts", default="data-parallel,fully-sharded,spatial", show_default=True)
+@click.option("--rounds", default=15, type=click.IntRange(1), show_default=True)
+@click.option("--full", is_flag=True, help="depths 3, 3, 27, 3 and widths 256 to 2048")
+@click.option("--write", "machine", metavar="MACHINE", help="Write benchmarks/results/distributed-MACHINE.csv.")
+def main(layouts: str, rounds: int, full: bool, machine: str | None) -> None:
+    torch.set_num_threads(1)
+    with process_group() as mesh:
+        ranks, found = str(mesh.size()), list[Measurement]()
+        for layout in layouts.split(","):
+            torch.compiler.reset()
+            labels = {"model": "ConvNeXt" if full else "ConvNeXt small", "layout": layout, "ranks": ranks}
+            found += measured(labels, steps(layout, full, mesh), rounds)
+        if dist.get_rank():
+            return
+    for each in found:
+        value = each.note if each.value is None else f"{each.value:10.3f}"
+        click.echo(f"{each.labels['layout']:14} {each.quantity:12} {each.implementation:10} {value}")
+    if machine:
+        others = [each for each in read(f"distributed-{machine}") if each.labels["ranks"] != ranks]
+        notes = f"{os.cpu_count()} cores for all ranks, a thread each."
+        click.echo(write(f"distributed-{machine}", [*others, *found], about(cpu()[1], notes=notes)))
+
+
+if __name__ == "__main__":
+    main()
