@@ -24,7 +24,7 @@ func.func @main(%w: tensor<3x2xf32> {fx.kind = "parameter", fx.name = "fc.weight
 
 // FX:      import torch
 // FX:      class GraphModule(torch.nn.Module):
-// FX-NEXT: def forward(self, x):
+// FX-NEXT: def forward(self, x: "f32[4, 2]"):
 // FX:      torch.ops.aten.linear.default(x, w)
 // FX:      return z
 
