@@ -373,7 +373,8 @@ class _Body:
     def region(self, block: Block, name: str) -> GraphModule:
         body = _Body(self.exporter, torch.nn.Module(), f"{self.prefix}{name}.", block)
         for value in block.args:
-            body.env[value] = body.create("placeholder", value._name or "arg", (), {}, value._name, value.location)
+            node = body.create("placeholder", value._name or "arg", (), {}, value._name, value.location)
+            body.env[value] = body.with_value(node, value.type)
         body.run()
         return GraphModule(body.root, body.graph)
 
