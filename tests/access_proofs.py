@@ -46,8 +46,8 @@ from tests.access_terms import Lanes, Terms, divided
 Launch = tile.LaunchOp | plan.LaunchOp
 Access = tile.LoadOp | tile.StoreOp | tile.GatherOp | tile.ScatterOp | tile.AtomicOp
 
-EFFORT = 10_000_000
-"""Steps of z3 for a question, as many on every machine. What it can't answer is not proved."""
+EFFORT, LITTLE = 10_000_000, 50_000
+"""Steps of z3 for a question, as many on every machine, and at first for one on the way. What it can't answer is not proved."""
 
 ROUNDS, PRODUCTS = 3, 400
 """How often products of bounds are made, and of how many."""
@@ -283,10 +283,13 @@ def disproved(
     left = {name: claim for name, claim in claims.items() if claim is not True and claim not in facts}
     if not left:
         return
-    question = Question(terms, facts, left.values(), sizes, steps)
-    for name, claim in left.items():
-        if (reason := question.counterexample(claim)) is not None:
-            yield name, reason
+    for effort in (LITTLE, EFFORT):
+        question = Question(terms, facts, left.values(), sizes, steps, effort)
+        reasons = {name: reason for name, claim in left.items() if (reason := question.counterexample(claim)) is not None}
+        left = {name: left[name] for name in reasons}
+        if not left:
+            return
+    yield from reasons.items()
 
 
 class Question:
@@ -299,10 +302,11 @@ class Question:
         claims: Iterable[Condition],
         sizes: Sequence[Steps],
         steps: Sequence[Condition],
+        effort: int,
     ) -> None:
         self.terms, self.sizes, self.steps, self.names = terms, sizes, list(steps), dict[Monomial, z3.ArithRef]()
         self.solver = z3.Solver()
-        self.solver.set("rlimit", EFFORT)
+        self.effort = effort  # for what is asked on the way
         self.bounds, self.others = dict[Polynomial, None](), list[Some]()
         self.rounds = 0
         asked = [opposite(claim) for claim in claims]
@@ -359,7 +363,7 @@ class Question:
         while True:
             self.solver.push()
             self._assume(wrong)
-            answer = self.solver.check()
+            answer = self._check(EFFORT)
             found = None if answer == z3.unsat else self._model() if answer == z3.sat else str(self.solver.reason_unknown())
             self.solver.pop()
             if found is None or self.rounds == ROUNDS:
@@ -493,9 +497,13 @@ class Question:
     def _may_hold(self, condition: Condition) -> bool:
         self.solver.push()
         self.solver.add(self.formula(condition))
-        answer = self.solver.check()
+        answer = self._check(self.effort)
         self.solver.pop()
         return answer != z3.unsat
+
+    def _check(self, steps: int) -> z3.CheckSatResult:
+        self.solver.set("rlimit", steps)
+        return self.solver.check()
 
 
 def _names(condition: Condition) -> Iterator[str]:
