@@ -1,8 +1,9 @@
 """How much is tested: profiles of hypothesis, and shares of long lists of cases.
 
-``--hypothesis-profile=long`` looks for new examples, ``default`` has the same ones every time. ``@pytest.mark.share(n)`` stands
-at tests of which one case of ``n`` runs, always the same; all of them with ``--all-cases``. There the kernels that tests make
-are proved to stay inside of their buffers; ``@pytest.mark.not_proved`` stands at tests of whose kernels z3 cannot prove all.
+``--hypothesis-profile=long`` looks for new examples; ``default`` has the same ones every time, and ``share``, which is loaded
+without ``--all-cases``, fewer of them. ``@pytest.mark.share(n)`` stands at tests of which one case of ``n`` runs, always the
+same; all of them with ``--all-cases``. There the kernels that tests make are proved to stay inside of their buffers;
+``@pytest.mark.not_proved`` stands at tests of whose kernels z3 cannot prove all.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +21,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 
-for profile, examples in (("default", 50), ("long", 2000)):
+for profile, examples in (("share", 20), ("default", 50), ("long", 2000)):
     settings.register_profile(
         profile,
         max_examples=examples,
@@ -28,9 +30,14 @@ for profile, examples in (("default", 50), ("long", 2000)):
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
         database=None,
-        derandomize=profile == "default",
+        derandomize=profile != "long",
     )
 settings.load_profile("default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--all-cases") and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("share")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -98,8 +105,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--all-cases"):
         return
-    config.hook.pytest_deselected(items=[item for item in items if not _is_chosen(item)])
-    items[:] = filter(_is_chosen, items)
+    chosen = _chosen(items)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -115,6 +123,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def _is_chosen(item: pytest.Item) -> bool:
-    share = item.get_closest_marker("share")
-    return share is None or zlib.crc32(item.name.encode()) % share.args[0] == 0
+def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
+    """All tests but those of which a share runs: of each of these as many cases as that is, and at least one."""
+    chosen, shared = set[pytest.Item](), defaultdict[tuple[str, int], list[pytest.Item]](list)
+    for item in items:
+        if (share := item.get_closest_marker("share")) is None:
+            chosen.add(item)
+        else:
+            shared[item.nodeid.partition("[")[0], share.args[0]].append(item)
+    for (_, of), cases in shared.items():
+        cases.sort(key=lambda item: zlib.crc32(item.name.encode()) % of)
+        chosen.update(cases[: -(-len(cases) // of)])
+    return chosen

@@ -38,6 +38,7 @@ from tests.gradients import (
 )
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_are_eagers(case: str) -> None:
     check(*[CASES[case][0]], *CASES[case][1])

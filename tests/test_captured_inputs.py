@@ -117,6 +117,7 @@ PASSED_ON: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("target", [None, "host"])
 @pytest.mark.parametrize("name", PASSED_ON)

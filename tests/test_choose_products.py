@@ -32,6 +32,7 @@ FORMS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 7), (1, 64, 33), (65, 1, 2)], ids=str)
 @pytest.mark.parametrize("form", FORMS)

@@ -14,6 +14,7 @@ def _merged(graph: nx.DiGraph, a: int, b: int) -> nx.DiGraph:
     return nx.contracted_nodes(graph, a, b, self_loops=False, copy=True)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_merge_is_refused_just_where_it_would_make_a_cycle(seed: int) -> None:
     choose = random.Random(seed)

@@ -42,6 +42,7 @@ def check(text: str, inputs: Sequence[Tensor], expected: Tensor, target=None, to
         torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+@pytest.mark.share(3)
 @TARGET
 @pytest.mark.parametrize("name", ["chain", "softmax", "layernorm"])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 17), (2, 16), (5, 100), (0, 5)], ids=str)
@@ -136,6 +137,7 @@ def test_nothing_beside_the_mask_is_written(target) -> None:
 STRIDES = [(16, 1), (1, 8), (1, 32), (40, 1), (80, 2), (3, 24), (0, 1), (1, 0), (0, 0), (0, 3)]
 
 
+@pytest.mark.share(3)
 @TARGET
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("strides", STRIDES, ids=str)

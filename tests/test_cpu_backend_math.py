@@ -95,6 +95,7 @@ def reference(name: str) -> Callable[[Tensor], Tensor]:
     return getattr(torch, name)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("name", LIMITS)
 def test_largest_error(name: str, target) -> None:

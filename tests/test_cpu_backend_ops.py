@@ -67,6 +67,7 @@ INTEGERS = (torch.bool, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
+@pytest.mark.share(3)
 @TARGET
 @pytest.mark.parametrize("name", INTEGER_OPS)
 def test_integer_arithmetic(name: str, target) -> None:

@@ -78,6 +78,7 @@ def test_small_sizes_are_right_or_refused(name: str, free: Dim) -> None:
                 run(x)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [name for name, entry in ZOO.items() if entry.dynamic_batch])
 def test_models_take_one_row(name: str) -> None:
     model, inputs = load(name)
@@ -219,6 +220,7 @@ def _outcome(run: Function, x: torch.Tensor) -> torch.Tensor | type:
         return Exception
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("unbacked", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_ELEMENTS)
 def test_no_rows_are_as_in_eager(name: str, unbacked: bool) -> None:

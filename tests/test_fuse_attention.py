@@ -63,6 +63,7 @@ def wide(inputs: Sequence[Any]) -> list[Any]:
     return [x.double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("gradients", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", sorted(FORMS))

@@ -55,6 +55,7 @@ def compiled(model: nn.Module, x: Tensor, gain: str = "1.0e30") -> tuple[Callabl
     return fxc.to_fx(program), joined
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("batch", [1, 3])

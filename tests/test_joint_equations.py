@@ -71,6 +71,7 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int
 SIZES = [(), (0, 3), (1,), (4, 3)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_neutral_tensors(dtype: torch.dtype, sizes: tuple[int, ...]) -> None:
@@ -196,6 +197,7 @@ def product(name: str, dtype: str, bias: str) -> str:
       fx.output(%z) : ({z}) -> () }} }}"""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("bias", ["5", "1", "3x5", "3x1", "1x5"])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize("name", PRODUCTS)

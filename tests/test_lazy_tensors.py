@@ -100,6 +100,7 @@ def test_functions_of_negatives(kind: str, how: str) -> None:
         torch.testing.assert_close(plain(COMPILERS[how](f, x)(x)), plain(f(x)))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", OF_COMPLEX)
 def test_what_was_compiled_for_the_others(name: str, training: bool) -> None:
@@ -126,6 +127,7 @@ class Weighted(nn.Module):
         return x.nansum(0), self.f(self.z)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("target", [None, "host"])
 @pytest.mark.parametrize("name", OF_COMPLEX)
 def test_frozen_weights(name: str, target: str | None) -> None:

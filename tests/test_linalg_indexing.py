@@ -96,6 +96,7 @@ def is_view(op: Any) -> bool:
     return not names_of(op) & {name.split(".")[1] for family in OF_INDICES[:3] for name in family.RECORDS}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_samples_of_pytorch(name: str) -> None:
     """Two calls with float32, and one with each other dtype, that are compiled, each on one of the engines in turn."""
@@ -197,6 +198,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str) -> None:
     function, arguments = FUNCTIONS[name]

@@ -34,6 +34,7 @@ def compiled_by(how: str, f: Callable[[Tensor], Tensor], x: Tensor) -> Callable[
     return fxc.compile(f, (x,), training=True, options={"target": "host" if how == "host" else None})
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("how", ["torch.compile", "training", "host"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_where_margins_are_met(name: str, how: str) -> None:

@@ -273,6 +273,7 @@ def _only_read(x: torch.Tensor, y: torch.Tensor) -> tuple[object, ...]:
     return x * y, y.item() + 1
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 @pytest.mark.parametrize("f", [_written_first, _written_last, _by_a_view, _by_another, _only_read])

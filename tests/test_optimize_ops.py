@@ -220,6 +220,7 @@ def test_decompositions_are_close(pipeline: str) -> None:
     assert ran >= 6
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [(5,), (2, 5), (2, 1), (1, 5), (1,), ()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 @pytest.mark.parametrize("turned", [False, True])

@@ -20,6 +20,7 @@ OVERLAPPING: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("how", ["training", "training on the host", "torch.compile"])
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("name", OVERLAPPING)

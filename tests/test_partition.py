@@ -170,7 +170,7 @@ def test_torch_compile_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_more_budget_saves_more_and_has_a_higher_peak(seed: int) -> None:
     module = parse(random_joint(seed))
     figures = [_figures(partitioned(module, budget)) for budget in BUDGETS]
@@ -197,6 +197,7 @@ def test_budgets() -> None:
         parse_pipeline("joint{budget=-0.5}")
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [entry.name for entry in ZOO.values() if entry.dynamo and entry.train_mode])
 def test_models(name: str) -> None:
     """As many bytes as PyTorch's partition saves, or fewer, and the results of the joint graph."""

@@ -95,6 +95,7 @@ class Eager(Interpreter):
         return tree_map_only(Tensor, lambda x: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype), n.meta["val"])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_the_peak_of_a_step_is_that_of_eager(name: str) -> None:
     step = EagerStep(name)

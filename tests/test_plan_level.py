@@ -135,6 +135,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]]]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("pipeline", [OPERATORS, KERNELS], ids=["operators", "kernels"])
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_arguments(name: str, pipeline: str) -> None:

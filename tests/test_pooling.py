@@ -198,6 +198,7 @@ TURNED: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
 @pytest.mark.parametrize("name", TURNED)

@@ -153,6 +153,7 @@ def test_the_page_loads_nothing() -> None:
     assert re.findall(r"https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"] * text.count("http://")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_memory_equals_what_the_pass_computes(name: str) -> None:
     module = fxc.compile(*load(name)).ir.module
@@ -169,6 +170,7 @@ def planned(module: ModuleOp, name: str) -> dict[str, int]:
     return {key: value.value.data for key, value in facts.data.items() if isinstance(value, IntegerAttr)}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", ["gpt2", "convnext", "layers"])
 def test_launches_are_those_of_a_call(name: str, training: bool) -> None:
@@ -235,6 +237,7 @@ def graphs(graph: ModuleGraph) -> Iterator[ModuleGraph]:
         yield from graphs(inner)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_each_operation_is_drawn_once_in_its_module(name: str) -> None:
     main = fxc.capture(*load(name)).main

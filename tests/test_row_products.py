@@ -23,6 +23,7 @@ def layer(x: torch.Tensor, y: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.relu(torch.mm(x, y) + b)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("length", "columns"), [(1, 1), (1, 7), (7, 1), (3, 5), (64, 17), (129, 126), (17, 300)])

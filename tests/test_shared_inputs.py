@@ -51,6 +51,7 @@ def _run(function: Callable[..., Any], make: Callable[[Tensor], tuple[Tensor, Te
         return ()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("write", [second, both])
 @pytest.mark.parametrize("sharing", SHARED)

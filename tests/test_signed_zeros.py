@@ -150,6 +150,7 @@ class Module(torch.nn.Module):
         return self.function(*args)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*BOUNDED, *PAIRED])
 def test_any_size(name: str) -> None:
     function = FORMS["divided by"](BOUNDED[name] if name in BOUNDED else PAIRED[name])
@@ -168,6 +169,7 @@ def slopes(function: Function, arguments: Sequence[torch.Tensor]) -> tuple[torch
     return torch.autograd.grad(result, leaves, weights)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*BOUNDED, "maximum", "minimum", "fmax", "clamp by tensors"])
 def test_derivatives(name: str) -> None:
     function = FORMS["of what a kernel computes"](BOUNDED[name] if name in BOUNDED else PAIRED[name])

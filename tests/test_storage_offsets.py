@@ -254,6 +254,7 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("leaf", LEAVES)

@@ -75,7 +75,7 @@ def _reset() -> None:
     torch._dynamo.reset()
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -85,7 +85,7 @@ def test_results_lie_as_in_eager(route: str, name: str, layout: str, after: str)
 
 
 @pytest.mark.not_proved  # places in a grid that is a product of free sizes
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -161,6 +161,7 @@ LOOPS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("gaps", GAPS)
 @pytest.mark.parametrize("name", LOOPS)
 def test_strides_that_no_size_tells_are_ordered_as_in_eager(name: str, gaps: str) -> None:
@@ -190,7 +191,7 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.not_proved  # places in a grid that is a product of free sizes
-@pytest.mark.share(10)
+@pytest.mark.share(20)
 @pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("write", WRITES)

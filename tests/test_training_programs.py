@@ -257,6 +257,7 @@ OF_ONE_ELEMENT: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [(1, 2, 2), (1, 1, 2, 2), (2, 1, 3), (1, 3, 1, 2), (1, 2, 0)])
 @pytest.mark.parametrize("name", OF_ONE_ELEMENT)
 def test_strides_of_dimensions_of_one_element_lead_nowhere(name: str, shape: tuple[int, ...]) -> None:
@@ -302,6 +303,7 @@ OF_NOTHING: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 3), (0, 0)])
 @pytest.mark.parametrize("name", OF_NOTHING)
 def test_derivatives_of_nothing(name: str, shape: tuple[int, ...]) -> None:
@@ -309,6 +311,7 @@ def test_derivatives_of_nothing(name: str, shape: tuple[int, ...]) -> None:
         same_gradients(OF_NOTHING[name], x)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", OF_NOTHING)
 def test_derivatives_of_any_number_of_rows(name: str) -> None:
     """``cumprod`` has a derivative whose parts depend on the size: autograd takes it where that is not known."""

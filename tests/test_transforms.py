@@ -65,6 +65,7 @@ OF_COMPILED: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Any]] = {
 """Transforms of a compiled function."""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("is_warm", [False, True])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("target", ["host", None])

@@ -152,7 +152,7 @@ DIAGONALS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("how", ["ahead", "compiled"])
 @pytest.mark.parametrize("wrap", [False, True])
 @pytest.mark.parametrize("view", DIAGONALS)
@@ -192,6 +192,7 @@ INPUTS: dict[str, Callable[[], Tensor]] = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("made", [False, True])
 @pytest.mark.parametrize("given", INPUTS)
 @pytest.mark.parametrize("write", WRITES)

@@ -50,7 +50,7 @@ WRITES: dict[str, Callable[[Tensor], Any]] = {
 SHAPES: dict[str, tuple[int, ...]] = {"square": (4, 4), "tall": (7, 3), "wide": (3, 5), "cube": (3, 3, 3)}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("how", ["training", "training on the host", "torch.compile"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", WRITES)
@@ -105,6 +105,7 @@ def turned_over(x: Tensor) -> Tensor:
     return y
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("route", ["training", "training_host"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 2)])
 @pytest.mark.parametrize("f", [copied, filled, spread, cast, turned_over])
@@ -133,6 +134,7 @@ READS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("target", [None, "host"])
 @pytest.mark.parametrize("name", READS)
 def test_gradients_of_as_strided(name: str, target: str | None) -> None:
@@ -156,6 +158,7 @@ COMPLEX_WRITES: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("target", [None, "host"])
 @pytest.mark.parametrize("name", COMPLEX_WRITES)
 def test_gradients_through_writes_to_complex_tensors(name: str, target: str | None) -> None:
@@ -178,6 +181,7 @@ FILLS: dict[str, Callable[[Tensor, Tensor], object]] = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("route", ["static", "training", "training_host", "compile", "dynamic"])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bool])
 @pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
