@@ -40,7 +40,6 @@ def test_blocks_have_each_row_once(rows: int) -> None:
         torch.testing.assert_close(fxc.compile(function, (x,), options=HOST)(x), function(x))
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int8], ids=str)
 @pytest.mark.parametrize("step", [2, 3, 5, 8, 9])

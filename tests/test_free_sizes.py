@@ -64,6 +64,7 @@ FUNCTIONS: dict[str, tuple[Function, set[int]]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("free", [Dim("n"), Dim.AUTO])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_small_sizes_are_right_or_refused(name: str, free: Dim) -> None:
@@ -173,7 +174,7 @@ THRESHOLDS: dict[str, Function] = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", THRESHOLDS)
 def test_bounds_that_some_sizes_pass_and_others_do_not(name: str, training: bool) -> None:

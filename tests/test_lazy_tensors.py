@@ -82,7 +82,7 @@ def fresh() -> None:
     torch._dynamo.reset()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("how", COMPILERS)
 @pytest.mark.parametrize("kind", COMPLEX)
 def test_functions_of_complex_tensors(kind: str, how: str) -> None:
@@ -91,7 +91,7 @@ def test_functions_of_complex_tensors(kind: str, how: str) -> None:
         torch.testing.assert_close(plain(COMPILERS[how](f, x)(x)), plain(f(x)))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("how", COMPILERS)
 @pytest.mark.parametrize("kind", REAL)
 def test_functions_of_negatives(kind: str, how: str) -> None:

@@ -41,7 +41,7 @@ def assert_same(ours: Program, theirs: Program) -> None:
     assert all(ours.state[name] is theirs.state[name] for name in ours.state)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(("name", "train"), [(name, train) for name, train, _ in cases(("export",))])
 def test_the_zoo_is_traced_as_torch_export_does(name: str, train: bool) -> None:
     model, args = model_of(name, train)

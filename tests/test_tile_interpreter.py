@@ -340,7 +340,6 @@ def test_an_empty_grid_computes_nothing() -> None:
     compute(POINTWISE, [torch.empty(0)], torch.empty(0), grid=[0])
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*BINARY, *FUNCTIONS])
 def test_functions_of_tensors_without_dimensions(name: str) -> None:
     function, agreed = {**BINARY, **FUNCTIONS}[name], 0

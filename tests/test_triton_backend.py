@@ -152,7 +152,6 @@ def test_the_next_number(dtype: str) -> None:
     torch.testing.assert_close(found, torch.nextafter(*values), rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
 @pytest.mark.parametrize("op", FLOAT_OPS)
 def test_floats(op: str, dtype: str) -> None:
@@ -212,7 +211,6 @@ UNSIGNED_OPS = {
 }
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["i8", "i16", "i32", "i64"])
 @pytest.mark.parametrize("op", [*INTEGER_OPS, *UNSIGNED_OPS])
 def test_integers(op: str, dtype: str) -> None:
