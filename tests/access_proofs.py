@@ -36,12 +36,15 @@ from tests.access_conditions import (
     Unknown,
     at_least,
     both,
+    divided,
     either,
     implies,
-    numbers_in,
+    names_in,
     opposite,
+    products_in,
+    share_of,
 )
-from tests.access_terms import Lanes, Terms, divided
+from tests.access_terms import Lanes, Terms
 
 Launch = tile.LaunchOp | plan.LaunchOp
 Access = tile.LoadOp | tile.StoreOp | tile.GatherOp | tile.ScatterOp | tile.AtomicOp
@@ -256,16 +259,6 @@ def _runs(sizes: Sequence[Steps]) -> Iterator[Steps]:
                 yield product
 
 
-def _share(count: Steps, divisor: Steps) -> Steps:
-    """A count divided by ``divisor``; 0 where that leaves a rest."""
-    whole, rest = divided(count, divisor)
-    if isinstance(count, int) and isinstance(divisor, int):
-        return 0 if rest else whole
-    if isinstance(divisor, int) and isinstance(count, Polynomial) and all(factor % divisor == 0 for _, factor in count.terms):
-        return Polynomial(tuple((names, factor // divisor) for names, factor in count.terms))
-    return whole if rest == 0 and isinstance(count, Polynomial) and isinstance(divisor, Polynomial) else 0
-
-
 def _is_in(block: Block, blocks: Iterable[Block]) -> bool:
     return any(each is block for each in blocks)
 
@@ -310,9 +303,9 @@ class Question:
         self.bounds, self.others = dict[Polynomial, None](), list[Some]()
         self.rounds = 0
         asked = [opposite(claim) for claim in claims]
-        self.products = {names for each in (*facts, *asked) for names in _products(each)}
+        self.products = {names for each in (*facts, *asked) for names in products_in(each)}
         self.seen = seen = set[str]()
-        pending = [name for each in (*facts, *asked) for name in _names(each)]
+        pending = [name for each in (*facts, *asked) for name in names_in(each)]
         for fact in facts:
             self._add(fact)
         while pending:
@@ -320,8 +313,8 @@ class Question:
                 seen.add(name)
                 for fact in terms.about.get(name, ()):
                     self._add(fact)
-                    self.products |= set(_products(fact))
-                    pending += _names(fact)
+                    self.products |= set(products_in(fact))
+                    pending += names_in(fact)
         self.natural = set(terms.natural)
         self.bounds |= dict.fromkeys(Polynomial.name(name) for name in sorted(seen & self.natural))
 
@@ -449,7 +442,7 @@ class Question:
         for name, (_, divisor) in self.terms.divided.items():
             if name in self.seen and (name in multiplied or isinstance(divisor, Polynomial)):
                 quotient = Polynomial.name(name)
-                counts |= dict.fromkeys(share for count in counts if (share := _share(count, divisor)))
+                counts |= dict.fromkeys(share for count in counts if (share := share_of(count, divisor)))
                 for count in counts:
                     self._bound(quotient, count, divisor)
                 for count in (1 << place for place in range(12)):
@@ -504,16 +497,3 @@ class Question:
     def _check(self, steps: int) -> z3.CheckSatResult:
         self.solver.set("rlimit", steps)
         return self.solver.check()
-
-
-def _names(condition: Condition) -> Iterator[str]:
-    if isinstance(condition, All | Some):
-        for part in condition.parts:
-            yield from _names(part)
-    elif isinstance(condition, AtLeast0):
-        yield from condition.number.names()
-
-
-def _products(condition: Condition) -> Iterator[Monomial]:
-    for number in numbers_in(condition):
-        yield from (names for names, _ in number.terms if len(names) > 1)

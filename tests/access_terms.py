@@ -19,7 +19,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 from fxc.dialects import tile
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, is_natural, names_of, steps_of_size
 from fxc.dialects.tile.types import element_of, shape_of
-from tests.access_conditions import Condition, Unknown, at_least, both, either, equal, implies, opposite
+from tests.access_conditions import Condition, Unknown, at_least, both, divided, either, equal, implies, opposite
 
 Lanes: TypeAlias = tuple[Steps, ...]
 """Which lane of a block, along each of its dimensions."""
@@ -167,7 +167,8 @@ class Terms:
                 return whole + self.quotient(rest, divisor)
             if divisor == 1:
                 return number
-        made = self.unknown(("quotient", number, divisor), natural=self.is_natural(number) and isinstance(divisor, int))
+        positive = self._is_positive(divisor)
+        made = self.unknown(("quotient", number, divisor), natural=self.is_natural(number) and positive is True)
         if not self.about_is_done(made, "quotient"):
             even = both(at_least(number, made * divisor), at_least(made * divisor + divisor - 1, number))
             facts = [even, implies(at_least(number), at_least(made))]
@@ -175,8 +176,26 @@ class Terms:
             whole, rest = divided(number, divisor)
             if isinstance(divisor, Polynomial) and whole != 0:
                 facts.append(equal(made, whole + self.quotient(rest, divisor)))
-            self.say(made, implies(at_least(divisor, 1), both(*facts)))
+            self.say(made, implies(positive, both(*facts)))
         return made
+
+    def rest(self, number: Steps, divisor: Steps) -> Steps:
+        """What the quotient leaves; of a size, a number that is less, so that products with it are few."""
+        quotient = self.quotient(number, divisor)
+        if isinstance(divisor, int):
+            return number - quotient * divisor
+        positive = self._is_positive(divisor)
+        made = self.unknown(("rest", number, divisor), natural=positive is True)
+        if not self.about_is_done(made, "rest"):
+            self.selected |= {*made.names()}
+            inside = both(at_least(made), at_least(divisor - 1, made))
+            self.say(made, equal(number, quotient * divisor + made), implies(positive, inside))
+        return made
+
+    def _is_positive(self, number: Steps) -> Condition:
+        """Whether ``number`` is 1 or more; True where that needs no more than what its unknowns are."""
+        least = number if isinstance(number, int) else dict(number.terms).get((), 0)
+        return True if self.is_natural(number) and least >= 1 else at_least(number, 1)
 
     def _split(self, number: Steps, divisor: int) -> tuple[Steps, Steps]:
         """``number`` as a multiple of ``divisor``, and a rest."""
@@ -238,7 +257,7 @@ class Terms:
                     case AffineBinaryOpKind.CeilDiv:
                         return self.quotient(left + right - 1, right)
                     case AffineBinaryOpKind.Mod:
-                        return left - self.quotient(left, right) * right
+                        return self.rest(left, right)
         raise AssertionError(f"a grid has no {expression}")
 
     def program(self, axis: int) -> Polynomial:
@@ -397,25 +416,6 @@ class Terms:
         return opposite(less(x, y))
 
 
-def divided(number: Steps, divisor: Steps) -> tuple[Steps, Steps]:
-    """``number`` as a multiple of ``divisor``, by its term with most factors, and a rest."""
-    if not isinstance(divisor, Polynomial):
-        return (number // divisor, number % divisor) if isinstance(number, int) else (0, number)
-    (lead, by), whole = divisor.terms[0], 0
-    for _ in range(4):
-        more: Steps = 0
-        for names, factor in number.terms if isinstance(number, Polynomial) else ():
-            left = list(names)
-            if all(left.count(name) >= lead.count(name) for name in lead) and factor % by == 0:
-                for name in lead:
-                    left.remove(name)
-                more = more + (Polynomial(((tuple(left), factor // by),)) if left else factor // by)
-        if more == 0:
-            break
-        whole, number = whole + more, number - divisor * more
-    return whole, number
-
-
 def _differ(a: Condition, b: Condition) -> Condition:
     return either(both(a, opposite(b)), both(opposite(a), b))
 
@@ -448,8 +448,7 @@ def _without_sign(terms: Terms, a: Steps, b: Steps, type: Attribute) -> tuple[St
 
 
 def _unsigned_rest(terms: Terms, a: Steps, b: Steps, type: Attribute) -> Steps:
-    a, b = _without_sign(terms, a, b, type)
-    return a - terms.quotient(a, b) * b
+    return terms.rest(*_without_sign(terms, a, b, type))
 
 
 def _and(terms: Terms, a: Steps, b: Steps, type: Attribute) -> Steps:
