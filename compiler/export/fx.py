@@ -38,7 +38,7 @@ from fxc.dialects.attributes.types import SYMBOLS, NoneValueType, ValueType, tup
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.base.effects import aliases
-from fxc.dialects.dist import CollectiveOp, WaitOp
+from fxc.dialects.base.operator_call import OperatorCall
 from fxc.dialects.entry import ArgumentFacts
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fusion import YieldOp as GroupYieldOp
@@ -252,8 +252,8 @@ class _Body:
                 target, given = resolve_operator(op.operator), self.leaves_of(op)
                 keywords = {name: python_of(tree, given) for name, tree in kwargs.items()}
                 self.call(op, "call_function", target, python_of(args, given), keywords, op.is_packed)
-            case CollectiveOp() | WaitOp():
-                operator, args = op.functional_call()
+            case OperatorCall():
+                operator, args = op.operator_call()
                 self.call(op, "call_function", resolve_operator(operator), self.python(args), {}, packed=False)
             case HigherOrderOp():
                 self.higher_order(op)

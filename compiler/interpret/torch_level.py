@@ -42,7 +42,7 @@ from fxc.dialects.autodiff import (
     YieldOp,
     ZeroOp,
 )
-from fxc.dialects.dist import CollectiveOp, WaitOp
+from fxc.dialects.base.operator_call import OperatorCall
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.text.diagnostics import one_line, place_of
 from fxc.dialects.text.syntax import op_text, written_name
@@ -138,8 +138,8 @@ class ReferenceInterpreter:
                 target = resolve_operator(op.operator)
                 value = self.call_function(target, tuple(self.python(args, env)), self.keywords(kwargs, env))
                 return self.results(op, value)
-            case CollectiveOp() | WaitOp():
-                operator, args = op.functional_call()
+            case OperatorCall():
+                operator, args = op.operator_call()
                 return self.results(op, resolve_operator(operator)(*self.python(args, env)))
             case HigherOrderOp():
                 return self.results(op, self.higher_order(op, env))

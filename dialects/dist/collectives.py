@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -26,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.types import Dim, is_tensor, sizes
 from fxc.dialects.attributes.values import Tree, int_attr
 from fxc.dialects.base.effects import CallEffects, EffectsInterface
+from fxc.dialects.base.operator_call import OperatorCall
 from fxc.dialects.dist.mesh import REDUCTIONS, GroupOp, Integers, lookup
 from fxc.dialects.text.syntax import type_text
 
@@ -42,7 +42,7 @@ class _CollectiveSymbols(SymbolUserOpInterface):
         op.verify_sizes(group.size)
 
 
-class CollectiveOp(IRDLOperation, EffectsInterface):
+class CollectiveOp(IRDLOperation, EffectsInterface, OperatorCall):
     """The start of a collective over the ranks of a group, for each operand."""
 
     inputs = var_operand_def(TensorType)
@@ -61,10 +61,6 @@ class CollectiveOp(IRDLOperation, EffectsInterface):
         found = lookup(self, self.group)
         assert isinstance(found, GroupOp), "verified"
         return found
-
-    @abstractmethod
-    def functional_call(self) -> tuple[str, list[Tree]]:
-        """The operator of PyTorch that this is, and its arguments."""
 
     def _input(self) -> Tree:
         return list(self.inputs) if len(self.inputs) > 1 else self.inputs[0]
@@ -139,7 +135,7 @@ class AllReduceOp(_Reduction):
     name = "dist.all_reduce"
     assembly_format = _REDUCTION_FORMAT
 
-    def functional_call(self) -> tuple[str, list[Tree]]:
+    def operator_call(self) -> tuple[str, list[Tree]]:
         operator = f"_c10d_functional.all_reduce{self._suffix()}"
         return operator, [self._input(), self.reduction, self.process_group().process_group]
 
@@ -157,7 +153,7 @@ class ReduceScatterOp(_Reduction):
     def leading(self, size: Dim, ranks: int) -> Dim | None:
         return size // ranks if isinstance(size, int) and size % ranks == 0 else None
 
-    def functional_call(self) -> tuple[str, list[Tree]]:
+    def operator_call(self) -> tuple[str, list[Tree]]:
         operator = f"_c10d_functional.reduce_scatter_tensor{self._suffix()}"
         return operator, [self._input(), self.reduction, int_attr(self.process_group().size), self.process_group().process_group]
 
@@ -175,7 +171,7 @@ class AllGatherOp(CollectiveOp):
     def leading(self, size: Dim, ranks: int) -> Dim | None:
         return size * ranks if isinstance(size, int) else None
 
-    def functional_call(self) -> tuple[str, list[Tree]]:
+    def operator_call(self) -> tuple[str, list[Tree]]:
         operator = f"_c10d_functional.all_gather_into_tensor{self._suffix()}"
         return operator, [self._input(), int_attr(self.process_group().size), self.process_group().process_group]
 
@@ -202,7 +198,7 @@ class AllToAllOp(CollectiveOp):
             if not found or (isinstance(found[0], int) and found[0] != sum(parts.get_values())):
                 raise VerifyException(f"dist.all_to_all: {type_text(value.type)} is not of sizes {list(parts.get_values())}")
 
-    def functional_call(self) -> tuple[str, list[Tree]]:
+    def operator_call(self) -> tuple[str, list[Tree]]:
         outputs, inputs = (
             [int_attr(part) for part in found.get_values()]
             for found in (self.output_sizes, self.input_sizes)
@@ -224,13 +220,13 @@ class BroadcastOp(CollectiveOp):
         if not 0 <= self.source.value.data < ranks:
             raise VerifyException(f"dist.broadcast: there is no rank {self.source.value.data} in a group of {ranks}")
 
-    def functional_call(self) -> tuple[str, list[Tree]]:
+    def operator_call(self) -> tuple[str, list[Tree]]:
         source = int_attr(self.source.value.data)
         return "_c10d_functional.broadcast.default", [self.inputs[0], source, self.process_group().process_group]
 
 
 @irdl_op_definition
-class WaitOp(IRDLOperation, EffectsInterface):
+class WaitOp(IRDLOperation, EffectsInterface, OperatorCall):
     """``%y = dist.wait %r : tensor<4xf32>``: the result of a collective, when it has ended. A second wait returns at once."""
 
     name = "dist.wait"
@@ -244,8 +240,7 @@ class WaitOp(IRDLOperation, EffectsInterface):
     def of(cls, value: SSAValue) -> WaitOp:
         return cls.create(operands=[value], result_types=[value.type])
 
-    def functional_call(self) -> tuple[str, list[Tree]]:
-        """The operator of PyTorch that this is, and its arguments."""
+    def operator_call(self) -> tuple[str, list[Tree]]:
         return "_c10d_functional.wait_tensor.default", [self.input]
 
     def writes(self) -> list[SSAValue]:

@@ -43,10 +43,8 @@ class ConvertDistToTorchPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for each in reversed(list(op.walk())):  # a wait before its start: the start checks its users
             if isinstance(each, (CollectiveOp, WaitOp)):
-                operator, args = each.functional_call()
-                attributes = {name: value for name, value in each.attributes.items()}
-                made = torch_op(operator).build_call(
-                    args, {}, each.result_types, attributes=attributes, location=each.location
-                )
+                operator, args = each.operator_call()
+                more = {"attributes": each.attributes, "location": each.location}
+                made = torch_op(operator).build_call(args, {}, each.result_types, **more)
                 copy_names(each.results, made.results)
                 Rewriter.replace_op(each, made)
