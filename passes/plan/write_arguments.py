@@ -3,9 +3,9 @@
 Assumes  the plan level (``convert-to-plan``), before ``plan-memory``.
 Ensures  a kernel that computes into a buffer that is then copied to an argument writes the argument; neither buffer nor
          copy is left, and other readers of the buffer read the argument.
-Leaves   copies if an operation after the kernel reads the former value, if the kernel reads it at other positions than
-         it writes, or if the buffer or a view of it is returned or saved; other layouts and dtypes; operators.
-         Arguments share no memory if one is written (``functionalize``).
+Leaves   copies if an operation reads the former value after the kernel, as a collective may that started before it, if
+         the kernel reads it where it does not write, or if the buffer or a view of it is returned or saved; operators;
+         other layouts and dtypes. Arguments share no memory if one is written (``functionalize``).
 Cost     one walk over the operations, and over the uses of the buffers that are copied back.
 
 Before:
@@ -128,9 +128,10 @@ def _is_inside(buffer: SSAValue, launch: LaunchOp, places: Mapping[Operation, in
 
 
 def _is_read_before(argument: SSAValue, launch: LaunchOp, copy: Operation, places: Mapping[Operation, int]) -> bool:
-    """Whether no op after ``launch`` reads the former value of ``argument``."""
+    """Whether no op after ``launch`` reads the former value of ``argument``, nor one before it that goes on: a collective."""
     users = {use.operation for name in _names(argument) for use in name.uses} - {launch, copy}
-    return all(op.has_trait(IsTerminator) or places.get(op, len(places)) < places[launch] for op in users)
+    others = [op for op in users if not op.has_trait(IsTerminator)]
+    return all(places.get(op, len(places)) < places[launch] and not may_retain(op) for op in others)
 
 
 def _writes(launch: LaunchOp, buffer: SSAValue, argument: SSAValue) -> bool:

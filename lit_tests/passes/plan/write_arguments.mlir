@@ -202,3 +202,30 @@ func.func @dtype(%x: tensor<32xf32>, %y: tensor<32xf64>) {
   plan.free %b : tensor<32xf32>
   fx.output(()) : () -> ()
 }
+
+// -----
+
+/// The collective reads the argument until the wait, which comes after the kernel.
+// CHECK-LABEL: func.func @collective
+// CHECK:         plan.launch @k(%x) outs(%b)
+// CHECK-NEXT:    torch._c10d_functional.wait_tensor.default
+// CHECK-NEXT:    aten.copy_
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {
+  grid = array<i64: 1>,
+  schedule = #tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>
+} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<32xf32>
+  %n = arith.negf %a : vector<32xf32>
+  tile.store %n, %y[%zero] strides [1] : vector<32xf32>, !tile.ptr<f32>
+  tile.return
+}
+func.func @collective(%x: tensor<32xf32>) {
+  %r = torch._c10d_functional.all_gather_into_tensor.default(%x, 2, "0") : (tensor<32xf32>) -> tensor<64xf32>
+  %b = plan.alloc : tensor<32xf32>
+  plan.launch @k(%x) outs(%b) : (tensor<32xf32>) outs(tensor<32xf32>)
+  %w = torch._c10d_functional.wait_tensor.default(%r) : (tensor<64xf32>) -> tensor<64xf32>
+  %0 = torch.aten.copy_.default(%x, %b) : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
+  plan.free %b : tensor<32xf32>
+  fx.output((%w,)) : (tensor<64xf32>) -> ()
+}
