@@ -21,8 +21,9 @@ from fxc.passes.analysis.peak_memory import Step
 from fxc.pipelines import AOT
 from fxc.program.program import Program
 from fxc.runtime.units import bytes_text
-from fxc.tools.command_line import progress, writing
+from fxc.tools.command_line import progress
 from fxc.tools.sources import Source, load_source
+from fxc.tools.svg_plot import BLUE, GREY, ORANGE, svg_plot
 from fxc.torch_compile import capture_joint, joint_pipeline
 
 
@@ -129,33 +130,12 @@ def table(peaks: Sequence[Peak]) -> str:
     return "".join("  ".join(row).rstrip() + "\n" for row in aligned)
 
 
-GREY, BLUE, ORANGE = "#808080", "#3b82f6", "#f97316"
-
-
 def draw(peaks: Sequence[Peak], title: str, path: Path) -> None:
     """Write an SVG plot of the peaks over the budgets. InputError without matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(f"the plot needs matplotlib: {error}", hint="pip install matplotlib, or leave out -o") from error
-    texts = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
-    style: dict[Any, Any] = {
-        "svg.hashsalt": "fxc",
-        "svg.fonttype": "none",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-    style |= {"font.size": 9.0, "legend.frameon": False, **dict.fromkeys(texts, GREY)}
     eager, *others = peaks
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(6, 3), layout="constrained")
-        axes: Any = figure.subplots()
+    with svg_plot(path) as axes:
         axes.axhline(eager.measured / 1e6, color=GREY, linewidth=1, label="eager")
         budgets = [each.budget for each in others]
         axes.plot(budgets, [each.measured / 1e6 for each in others], "o-", color=BLUE, label="fxc, measured")
         axes.plot(budgets, [each.simulated / 1e6 for each in others], "x--", color=ORANGE, label="fxc, simulated")
         axes.set(title=title, xlabel="memory_budget", ylabel="peak of a step, MB", ylim=(0, None))
-        axes.legend()
-        with writing(path):
-            figure.savefig(path, format="svg", transparent=True, metadata={"Date": None})

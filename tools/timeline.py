@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -10,31 +12,58 @@ from xdsl.dialects.func import FuncOp
 from fxc.dialects.dist import MeshOp
 from fxc.driver.runner import read_module, run_pipeline
 from fxc.errors import InputError
-from fxc.passes.dist.timeline import simulate
+from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, Timeline, simulate
 from fxc.pipelines import parse_pipeline
 from fxc.program.program import new_context
 from fxc.runtime.units import bytes_text
+from fxc.tools.svg_plot import svg_plot
 
 COLUMNS = f"{'ranks':>6} {'step':>12} {'compute':>12} {'communication':>14} {'exposed':>12} {'messages':>9} {'in flight':>12}"
 
 
-def table(text: str, name: str, world: str | None, axis: str | None, links: str | None, *, events: bool) -> str:
-    """The simulated times of the program ``text`` of the file ``name``; the other arguments are the options of the command."""
+@dataclass(frozen=True)
+class Scaling:
+    """The timelines of the function ``name``, by number of ranks."""
+
+    name: str
+    timelines: dict[int, Timeline]
+
+
+def simulated(text: str, file: str, world: str | None, axis: str | None, links: str | None) -> list[Scaling]:
+    """Each function of the program ``text`` of ``file``, simulated; the other arguments are the options of the command."""
     context = new_context()
-    module = read_module(context, text, name)
+    module = read_module(context, text, file)
     steps = [f"set-links{{file={links}}}"] if links is not None else []
     run_pipeline(context, module, parse_pipeline(",".join([*steps, "convert-torch-to-dist"])))
-    lines = list[str]()
+    found = list[Scaling]()
     for name, each, function in _functions(module):
-        lines += [f"@{name}", COLUMNS]
-        for ranks, axes in _worlds(each, world, axis):
-            found = simulate(each, function, axes)
-            times = (found.time, found.busy("compute"), found.busy("communication"), found.exposed())
+        found.append(Scaling(name, {ranks: simulate(each, function, axes) for ranks, axes in _worlds(each, world, axis)}))
+    return found
+
+
+def table(scalings: Sequence[Scaling], *, events: bool) -> str:
+    lines = list[str]()
+    for scaling in scalings:
+        lines += [f"@{scaling.name}", COLUMNS]
+        for ranks, each in scaling.timelines.items():
+            times = (each.time, each.busy(COMPUTE), each.busy(COMMUNICATION), each.exposed())
             numbers = [f"{time / 1000:{width}.3f} ms" for time, width in zip(times, (9, 9, 11, 9), strict=True)]
-            lines.append(f"{ranks:6} {' '.join(numbers)} {found.messages():9} {bytes_text(found.in_flight):>12}")
+            lines.append(f"{ranks:6} {' '.join(numbers)} {each.messages():9} {bytes_text(each.in_flight):>12}")
             if events:
-                lines += [f"  {e.start:12.1f} {e.end:12.1f} us  {e.stream:14} {e.operation}" for e in found.events]
+                lines += [f"  {e.start:12.1f} {e.end:12.1f} us  {e.stream:14} {e.operation}" for e in each.events]
     return "\n".join(lines) + "\n"
+
+
+def draw(scalings: Sequence[Scaling], path: Path) -> None:
+    """Write an SVG plot of the times over the numbers of ranks. InputError without matplotlib."""
+    with svg_plot(path) as axes:
+        for scaling in scalings:
+            ranks, label = list(scaling.timelines), f"@{scaling.name}, " if len(scalings) > 1 else ""
+            timelines = scaling.timelines.values()
+            axes.plot(ranks, [each.time / 1000 for each in timelines], "o-", label=f"{label}step")
+            axes.plot(ranks, [each.exposed() / 1000 for each in timelines], "x--", label=f"{label}exposed communication")
+        axes.set_xscale("log", base=2)
+        axes.set(xlabel="ranks", ylabel="simulated time, ms", ylim=(0, None))
 
 
 def _functions(module: ModuleOp) -> list[tuple[str, ModuleOp, FuncOp]]:

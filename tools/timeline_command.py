@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from fxc.tools.command_line import read_text, write_output
+from fxc.tools.command_line import read_text, say, write_output
 
 HELP = """Simulate the time of a distributed program on one of its ranks, without running it.
 
@@ -19,7 +21,7 @@ Columns:
 \b
 Examples:
   fxc timeline step.mlir --links links.json
-  fxc-opt step.mlir -p distributed | fxc timeline - --world 8,64,1024 --links links.json
+  fxc-opt step.mlir -p distributed | fxc timeline - --world 8,64,1024 --links links.json -o scaling.svg
   fxc timeline step.mlir --events
 """
 
@@ -32,11 +34,14 @@ Examples:
     "--links", metavar="FILE", help="Times that fxc measure-links wrote; by default dist.links of the text, or rough ones."
 )
 @click.option("--events", is_flag=True, help="Print start and end of each computation and collective.")
-@click.option("-o", "output", metavar="FILE", type=click.Path(dir_okay=False), help="Write to a file.")
+@click.option("-o", "output", metavar="FILE.svg", type=click.Path(dir_okay=False), help="Draw the times. Needs matplotlib.")
 def timeline_command(
     file: str, world: str | None, axis: str | None, links: str | None, events: bool, output: str | None
 ) -> None:
-    from fxc.tools.timeline import table
+    from fxc.tools.timeline import draw, simulated, table
 
-    text = read_text(file)
-    write_output(output, table(text, "<stdin>" if file == "-" else file, world, axis, links, events=events))
+    found = simulated(read_text(file), "<stdin>" if file == "-" else file, world, axis, links)
+    write_output(None, table(found, events=events))
+    if output is not None:
+        draw(found, Path(output))
+        say(f"wrote {output}")

@@ -1,6 +1,7 @@
 // RUN: fxc timeline %s --links %S/../passes/dist/inputs/links.json --events | filecheck %s
 // RUN: fxc-opt %s -p distributed | fxc timeline - --links %S/../passes/dist/inputs/links.json | filecheck %s --check-prefix=MERGED
 // RUN: fxc timeline %s --links %S/../passes/dist/inputs/links.json --world=2,1024 --axis=dp | filecheck %s --check-prefix=WORLD
+// RUN: fxc timeline %s --world=2,8,64 -o %t.svg 2>&1 | filecheck %s --check-prefix=PLOT
 // RUN: not fxc timeline %s --world=3 --axis=tp 2>&1 | filecheck %s --check-prefix=AXIS
 // RUN: not fxc timeline %s --world=many 2>&1 | filecheck %s --check-prefix=NUMBER
 // RUN: not fxc timeline %S/../passes/simplify/dce.mlir 2>&1 | filecheck %s --check-prefix=MESH
@@ -16,6 +17,7 @@
 // MERGED:      0.028 ms 0.028 ms 1 8.0 KiB
 // WORLD:       2 {{.*}} 0.048 ms
 // WORLD-NEXT:  1024 {{.*}} 40.936 ms
+// PLOT:        {{^}}wrote {{.*}}.svg
 // AXIS:        error: @mesh(dp = 2) has no axis tp
 // NUMBER:      error: --world=many: 'many' is no number of ranks of @mesh(dp = 2)
 // MESH:        error: the program has no dist.mesh
