@@ -41,7 +41,7 @@ from fxc.export.shared_state import (
 from fxc.frontends.capture import capture, capture_somehow
 from fxc.frontends.captured_model import Model, compile_lock, modules_of
 from fxc.frontends.check_call import check_model
-from fxc.frontends.distributed_capture import JointProgram, capture_local, capture_local_joint, has_dtensors
+from fxc.frontends.distributed_capture import capture_local, has_dtensors
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.state_reads import StateReads
 from fxc.numerics.call_check import watch_first_call
@@ -169,7 +169,7 @@ class _PlanMaker:
             if is_local and (self.dynamic_shapes is not None or self.options.recompile):
                 raise CaptureError("DTensors have static sizes, and one layout for a plan", hint=f"use {TORCH_COMPILE}")
             if is_local and training:
-                return self._train(capture_local_joint(self.model, args, kwargs))
+                return self._train(args, kwargs)
             local = capture_local(self.model, args, kwargs) if is_local else None
             if local is None:
                 program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
@@ -201,10 +201,13 @@ class _PlanMaker:
             )
         return plan
 
-    def _train(self, joint: JointProgram) -> ExecutionPlan:
-        """The plan of a step: the forward, and its backward, whose gradients are DTensors where the tensors are."""
+    def _train(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExecutionPlan:
+        """The plan of a step with DTensors: the forward and its backward, with gradients of the placements of eager mode."""
         from torch.utils._pytree import tree_unflatten
 
+        from fxc.frontends.distributed_joint import capture_local_joint
+
+        joint = capture_local_joint(self.model, args, kwargs)
         state, count = {**joint.state}, len(joint.state)
         taken = signature_of(joint.program).inputs[count : count + len(joint.names)]
         inputs = tuple(replace(spec, name=name) for spec, name in zip(taken, joint.names, strict=True))

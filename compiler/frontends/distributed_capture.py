@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
@@ -19,7 +19,6 @@ from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError
 from fxc.frontends.captured_model import Model, compile_lock, modules_of, name_state, state_of
 from fxc.frontends.import_fx import import_fx
-from fxc.frontends.joint_graph import import_joint
 from fxc.frontends.layouts import record_layouts, spec_of
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.program.program import Program
@@ -47,27 +46,6 @@ class LocalProgram:
         }
 
 
-@dataclass(frozen=True)
-class JointProgram:
-    """``program``, that of ``graph``: the forward and the backward on local tensors of the model, inputs and tangents.
-
-    ``state``, ``inputs``, ``results``: as for a LocalProgram; ``names`` of the inputs. ``differentiated``: which results have a
-    tangent. ``gradients``: for each tensor of the model and each input None, or a tuple of the specification of its gradient,
-    which is None for a plain tensor. ``nesting``: that of the inputs; ``returned``: that of the results.
-    """
-
-    program: Program
-    graph: GraphModule
-    state: Mapping[str, torch.Tensor]
-    names: Sequence[str]
-    inputs: Sequence[Any]
-    results: Sequence[Any]
-    differentiated: Sequence[bool]
-    gradients: Sequence[tuple[Any] | None]
-    nesting: TreeSpec
-    returned: TreeSpec
-
-
 def has_dtensors(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether inputs, parameters or buffers are DTensors."""
     tensors = (tensor for module in modules_of(model).values() for tensor in (*module.parameters(), *module.buffers()))
@@ -79,9 +57,9 @@ def capture_local(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
     CaptureError with PyTorch's reason, for results whose parts have different sizes, and for functions of modules.
     """
-    call = _Call(model, args, kwargs)
+    call = LocalCall(model, args, kwargs)
     with torch.no_grad():
-        program = import_fx(call.traced(lambda *values: [_local(leaf) for leaf in call.run(values)], call.parts))
+        program = import_fx(call.traced(lambda *values: [local_part(leaf) for leaf in call.run(values)], call.parts))
     name_state(program, call.parts, dict(zip(call.state, call.parts, strict=False)), model)
     known, names = argument_attributes(program.main), iter(call.names)
     for i, facts in enumerate(known):
@@ -96,61 +74,7 @@ def capture_local(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     return LocalProgram(program, call.specs[len(call.state) :], call.results, local_args, local_kwargs, call.state)
 
 
-def capture_local_joint(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JointProgram:
-    """The forward and the backward that this rank runs for ``model(*args, **kwargs)``.
-
-    CaptureError as for ``capture_local``, for a model that writes a tensor, and where no result requires a gradient.
-    """
-    from torch.distributed.tensor import Replicate
-    from torch.distributed.tensor._dtensor_spec import DTensorSpec
-
-    call = _Call(model, args, kwargs)
-    wanted = [isinstance(value, torch.Tensor) and value.requires_grad for value in (*call.state.values(), *call.flat)]
-    differentiated, gradients = list[bool](), list[tuple[Any] | None]()
-
-    def tangent(leaf: Any, local: torch.Tensor) -> Any:
-        """A gradient of a result: that of a partial one is the same on all ranks."""
-        if (spec := spec_of(leaf)) is None:
-            return local
-        placements = tuple(Replicate() if each.is_partial() else each for each in spec.placements)
-        return type(leaf)(local, DTensorSpec(spec.mesh, placements, tensor_meta=spec.tensor_meta), requires_grad=False)
-
-    def forward(*values: Any) -> list[Any]:
-        leaves = call.run(values, wanted)
-        differentiated[:] = [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves]
-        return [_local(leaf) for leaf in leaves]
-
-    def joint(*values: Any) -> list[Any]:
-        leaves = call.run(values[: len(call.parts)], wanted)
-        ends = [leaf for leaf, has in zip(leaves, differentiated, strict=True) if has]
-        given = [tangent(leaf, local) for leaf, local in zip(ends, values[len(call.parts) :], strict=True)]
-        sources = [whole for whole, wants in zip(call.wholes, wanted, strict=True) if wants]
-        found = iter(torch.autograd.grad(ends, sources, given, allow_unused=True))
-        each = [next(found) if wants else None for wants in wanted]
-        gradients[:] = [None if gradient is None else (spec_of(gradient),) for gradient in each]
-        return [*map(_local, leaves), *map(_local, each)]
-
-    with torch.enable_grad():
-        first = call.traced(forward, call.parts)
-        if not any(differentiated):
-            raise CaptureError("no result of the model requires a gradient", hint="leave out training=True")
-        found = zip(tree_leaves(first.graph.output_node().args), differentiated, strict=True)
-        ends = [torch.empty_like(node.meta["val"], device=node.meta["val"].device) for node, has in found if has]
-        graph = call.traced(joint, [*call.parts, *ends])
-    for i, node in enumerate(graph.graph.find_nodes(op="placeholder")):
-        node.target = f"primals_{i}" if i < len(call.parts) else f"tangents_{i - len(call.parts)}"
-    for node in graph.graph.nodes:
-        if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
-            raise CaptureError("the model writes a tensor", op=node.format_node(), hint=f"use {TORCH_COMPILE}")
-    program = import_joint(graph, len(call.results))
-    record_layouts(program, [*call.specs, *[None] * len(ends)], [*call.results, *[None] * len(gradients)])
-    inputs = call.specs[len(call.state) :]
-    return JointProgram(
-        program, graph, call.state, call.names, inputs, call.results, differentiated, gradients, call.nesting, call.returned
-    )
-
-
-class _Call:
+class LocalCall:
     """A call of ``model`` on tensors that stand for the local parts of its tensors (``state``) and inputs (``flat``)."""
 
     def __init__(self, model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -161,7 +85,7 @@ class _Call:
         self.model, self.state = model, state_of(model)
         self.flat, self.nesting = tree_flatten((tuple(args), dict(kwargs)))
         self.specs = [spec_of(value) for value in (*self.state.values(), *self.flat)]
-        self.parts = [_local(value) for value in (*self.state.values(), *self.flat)]
+        self.parts = [local_part(value) for value in (*self.state.values(), *self.flat)]
         try:
             parameters = [*inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).parameters]
         except ValueError:  # a builtin function
@@ -192,6 +116,7 @@ class _Call:
         return leaves
 
     def traced(self, function: Callable[..., list[Any]], examples: Sequence[Any]) -> GraphModule:
+        """The graph of ``function``; CaptureError with PyTorch's reason."""
         from torch.fx.experimental.proxy_tensor import make_fx
 
         try:
@@ -204,7 +129,8 @@ class _Call:
             raise CaptureError(message, place=place_of_error(error), hint=f"use {TORCH_COMPILE}") from error
 
 
-def _local(value: Any) -> Any:
+def local_part(value: Any) -> Any:
+    """The local tensor of a DTensor; other values unchanged."""
     return value if spec_of(value) is None else value._local_tensor
 
 

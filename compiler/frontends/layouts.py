@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from torch._functorch._aot_autograd.descriptors import PlainAOTInput, PlainAOTOutput
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
@@ -58,9 +57,8 @@ class Layouts:
         """The specification of the DTensor of which ``desc`` describes the local part."""
         if getattr(desc, "attr", "") != "_local_tensor":
             return None
-        base = desc.base
-        of = self.inputs if isinstance(base, PlainAOTInput) else self.results if isinstance(base, PlainAOTOutput) else ()
-        return of[base.idx] if of and base.idx < len(of) else None
+        of = {"PlainAOTInput": self.inputs, "PlainAOTOutput": self.results}.get(type(desc.base).__name__, ())
+        return of[desc.base.idx] if of and desc.base.idx < len(of) else None
 
 
 def record_layouts(program: Program, arguments: Sequence[Any], results: Sequence[Any]) -> Program:
