@@ -43,9 +43,9 @@ def wrapped(kind: str, full: bool, mesh: DeviceMesh) -> torch.nn.Module:
     model = example.build("convnext", full).to(mesh.device_type)
     if kind == "DDP":
         return DistributedDataParallel(model)
-    for block in cast(Any, model).layers:
+    for block in model.layers:
         fully_shard(block, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
+    return cast(torch.nn.Module, fully_shard(model, mesh=mesh))
 
 
 def steps(layout: str, full: bool, mesh: DeviceMesh) -> dict[str, Step]:
@@ -84,15 +84,20 @@ def collectives() -> int:
 def measured(labels: Mapping[str, str], calls: dict[str, Step], rounds: int) -> list[Measurement]:
     found, times = list[Measurement](), dict[str, list[float]]()
     for name, step in calls.items():
+        note, before, after = "", 0, 0
         try:
             step()  # compiles
             before = collectives()
             step()
-        except Exception as error:  # of every rank alike
+            after = collectives()
+        except Exception as error:
             note = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-            found.append(Measurement(labels, FAILED, name, note=note))
+        notes = [""] * dist.get_world_size()
+        dist.all_gather_object(notes, note)
+        if any(notes):
+            found.append(Measurement(labels, FAILED, name, note=next(filter(None, notes))))
             continue
-        found.append(Measurement(labels, "collectives", name, collectives() - before))
+        found.append(Measurement(labels, "collectives", name, after - before))
         times[name] = []
     for index in range(rounds):
         for name in order(list(times), index):

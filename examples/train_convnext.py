@@ -120,7 +120,7 @@ def last_checkpoint(folder: Path | None) -> tuple[int, Path | None]:
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="folder: go on from its last checkpoint, and write more")
 @click.option("--save-every", default=5, type=click.IntRange(1), show_default=True, help="steps")
 @click.option("--timeout", default=300.0, show_default=True, help="seconds after which a collective fails")
-@click.option("--kill-rank", type=int, help="this rank ends by SIGKILL, once")
+@click.option("--kill-rank", type=int, help="this rank ends by SIGKILL, where there was no checkpoint")
 @click.option("--kill-step", default=7, show_default=True, help="before this step")
 def main(
     name: str,
@@ -140,8 +140,7 @@ def main(
     distribute = split_gpt2 if name == "gpt2" else LAYOUTS[layout]
     torch.set_num_threads(1)
     with process_group(timeout) as mesh:
-        rank, restarted = dist.get_rank(), os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
-        runs = dict[str, Run]()
+        rank, runs = dist.get_rank(), dict[str, Run]()
         for title in ["fxc" if compiled else "layout", *(["eager"] if compiled and not full else [])]:
             placed = distribute(build(name, full).to(mesh.device_type), mesh)
             runs[title] = Run(placed.model, placed, compiled=title == "fxc")
@@ -161,7 +160,7 @@ def main(
                 for run in compared:
                     run.step(*batch)
                 continue
-            if rank == kill_rank and step == kill_step and not restarted:
+            if rank == kill_rank and step == kill_step and not saved:
                 os.kill(os.getpid(), signal.SIGKILL)
             losses = [run.step(*batch) for run in runs.values()]
             worst = max([worst, *(abs(loss / losses[0] - 1) for loss in losses)])

@@ -1,6 +1,6 @@
 """A test function in several processes of one group: ``run(worker, 2)`` calls ``worker()`` on each of two ranks.
 
-A worker is a function of a module of ``tests``. It finds an initialized process group, whose collectives fail after 30 seconds,
+A worker is a function of a module of ``tests``. It finds an initialized process group, whose collectives fail after 100 seconds,
 and fails by raising.
 """
 
@@ -38,5 +38,5 @@ if __name__ == "__main__":
     from fxc.distributed import process_group
 
     module, name = sys.argv[1:]
-    with process_group(timeout=30):
+    with process_group(timeout=100):
         getattr(importlib.import_module(module), name)()

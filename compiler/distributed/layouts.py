@@ -73,7 +73,8 @@ def fully_sharded(model: nn.Module, mesh: DeviceMesh) -> Distributed:
 def spatial(model: nn.Module, mesh: DeviceMesh) -> Distributed:
     """Replicated parameters, a part of the width of each image (N, C, H, W) on each rank; convolutions exchange halos."""
     correct_convolutions(mesh)
-    return Distributed(_distribute(model, mesh, Replicate(), _gather), mesh, Shard(3), Replicate(), local=False)
+    model = distribute_module(_distribute(model, mesh, Replicate(), _gather), mesh)  # the latter replicates buffers
+    return Distributed(model, mesh, Shard(3), Replicate(), local=False)
 
 
 def tensor_parallel(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, ParallelStyle]) -> Distributed:
@@ -118,8 +119,7 @@ def _read(gradient: Placement) -> Read:
 def _distribute(model: nn.Module, mesh: DeviceMesh, placement: Placement, read: Read) -> nn.Module:
     """Make the parameters that are no DTensors yet DTensors; a parameter that modules share stays shared."""
     done = dict[nn.Parameter, nn.Parameter]()
-
-    def partition(name: str, module: nn.Module, mesh: DeviceMesh) -> None:
+    for module in model.modules():
         found = list(module.named_parameters(recurse=False))
         plain = [(name, parameter) for name, parameter in found if not isinstance(parameter, DTensor)]
         for name, parameter in plain:
@@ -129,8 +129,7 @@ def _distribute(model: nn.Module, mesh: DeviceMesh, placement: Placement, read: 
             module.register_parameter(name, done[parameter])
         if plain:
             _read_through(module, read)
-
-    return distribute_module(model, mesh, partition)
+    return model
 
 
 def _read_through(module: nn.Module, read: Read) -> None:
