@@ -1,7 +1,7 @@
 """A test function in several processes of one group: ``run(worker, 2)`` calls ``worker()`` on each of two ranks.
 
-A worker is a function of a module of ``tests``. It finds an initialized process group, whose collectives fail after 100 seconds,
-and fails by raising.
+A worker is a function of a module of ``tests``, and fails by raising. It finds an initialized process group, whose collectives
+fail after 100 seconds.
 """
 
 from __future__ import annotations

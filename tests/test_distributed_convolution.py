@@ -99,7 +99,7 @@ def check_stock_and_compiled() -> None:
     assert not is_stock_right(mesh)
     correct_convolutions(mesh)
     assert handlers[torch.ops.aten.convolution.default] is not stock
-    assert is_stock_right(mesh), "the trial fails where convolutions are right"
+    assert is_stock_right(mesh), "the check fails where convolutions are right"
 
     torch.manual_seed(0)
     tensors = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((1, 2, 4, 16), (2, 1, 7, 7))]
