@@ -118,6 +118,8 @@ def call_others() -> None:
     placed = LAYOUTS["spatial"](nn.Conv2d(3, 4, 3, padding=1), mesh)
     with pytest.raises(InputError, match=r"dimension 3 of \[1, 3, 8, 9\] is not a multiple of the 2 ranks\n  hint: choose"):
         placed.place(torch.ones(1, 3, 8, 9), torch.ones(1))
+    with pytest.raises(InputError, match=r"^1 is LSTM, which reads its weights from a list of tensors\n  hint: write"):
+        LAYOUTS["replicated"](nn.Sequential(nn.Linear(2, 2), nn.LSTM(2, 2)), mesh)
     dist.distributed_c10d._set_pg_timeout(timedelta(seconds=3), dist.group.WORLD)
     torch.add(all_gather_tensor(x, 0, mesh) if dist.get_rank() else all_reduce(x, "sum", mesh), 1)
 

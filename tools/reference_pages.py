@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 import fxc
-from fxc import errors, pipelines
+from fxc import distributed, errors, pipelines
 from fxc.driver.pass_options import option_help
 from fxc.driver.registry import PassRegistry
 from fxc.options import Options
@@ -176,6 +176,7 @@ def _api() -> str:
     ]
     names = [name for name in fxc.__all__ if name != "errors"]
     objects = {f"fxc.{name}": getattr(fxc, name) for name in sorted(names, key=lambda name: (not name.islower(), name))}
+    objects |= {f"fxc.distributed.{name}": getattr(distributed, name) for name in distributed.__all__ if name != "LAYOUTS"}
     for name, value in {**objects, "PlanStats": PlanStats, "CacheStats": CacheStats}.items():
         lines += [f"## {name}\n", *_described(value, name.removeprefix("fxc."))]
         for member, inner in _members(value) if isinstance(value, type) and value is not Options else ():

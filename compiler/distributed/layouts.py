@@ -119,14 +119,20 @@ def _read(gradient: Placement) -> Read:
 def _distribute(model: nn.Module, mesh: DeviceMesh, placement: Placement, read: Read) -> nn.Module:
     """Make the parameters that are no DTensors yet DTensors; a parameter that modules share stays shared."""
     done = dict[nn.Parameter, nn.Parameter]()
-    for module in model.modules():
+    modules: dict[str, nn.Module] = dict(model.named_modules())
+    for name, module in modules.items():
+        if isinstance(module, nn.RNNBase):
+            raise InputError(
+                f"{name or 'the model'} is {type(module).__name__}, which reads its weights from a list of tensors",
+                hint="write the recurrence with layers that read self.weight, or train this model by DistributedDataParallel",
+            )
         found = list(module.named_parameters(recurse=False))
-        plain = [(name, parameter) for name, parameter in found if not isinstance(parameter, DTensor)]
-        for name, parameter in plain:
+        plain = [(each, parameter) for each, parameter in found if not isinstance(parameter, DTensor)]
+        for each, parameter in plain:
             if parameter not in done:
                 whole = distribute_tensor(parameter.detach(), mesh, [placement] * mesh.ndim)
                 done[parameter] = nn.Parameter(whole, parameter.requires_grad)
-            module.register_parameter(name, done[parameter])
+            module.register_parameter(each, done[parameter])
         if plain:
             _read_through(module, read)
     return model
