@@ -38,7 +38,7 @@ def cases() -> list[tuple[str, nn.Module, Tensor, Tensor, Build]]:
     torch.manual_seed(0)
     images = convnext.Model(depths=(1, 1), dims=(8, 12), classes=5, drop_path=0, layer_scale=0.1).double()
     words = gpt2.Model(vocab=61, context=16, layers=2, width=24, heads=4, dropout=0).double()
-    normed = nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.BatchNorm2d(5), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double()
+    normed = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double()
     image, sequence = torch.randn(4, 3, 32, 128, dtype=torch.float64), torch.randint(61, (4, 11))
     found = [(name, images, image, torch.arange(4), build) for name, build in LAYOUTS.items()]
     buffers = [(f"{name}, buffers", normed, image, torch.arange(4), LAYOUTS[name]) for name in ("spatial", "replicated")]

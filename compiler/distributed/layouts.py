@@ -7,7 +7,7 @@ model. Between parameters the model computes with tensors of its rank; with ``sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -119,8 +119,7 @@ def _read(gradient: Placement) -> Read:
 def _distribute(model: nn.Module, mesh: DeviceMesh, placement: Placement, read: Read) -> nn.Module:
     """Make the parameters that are no DTensors yet DTensors; a parameter that modules share stays shared."""
     done = dict[nn.Parameter, nn.Parameter]()
-    modules: dict[str, nn.Module] = dict(model.named_modules())
-    for name, module in modules.items():
+    for name, module in cast(Iterable[tuple[str, nn.Module]], model.named_modules()):
         if isinstance(module, nn.RNNBase):
             raise InputError(
                 f"{name or 'the model'} is {type(module).__name__}, which reads its weights from a list of tensors",
