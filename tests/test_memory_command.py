@@ -23,7 +23,7 @@ def test_peaks_of_a_step(tmp_path: Path) -> None:
     assert header[:2] == ["budget", "measured"]
     assert [row[0] for row in rows] == ["eager", "fxc", "fxc"] and [row[1] for row in rows[1:]] == ["1.0", "0"]
     for row in rows:
-        assert float(row[-1]) == pytest.approx(1, abs=0.1)
+        assert float(row[-1]) == pytest.approx(1, abs=0.1 if row is rows[0] else 0.05)
     assert plot.read_text().startswith("<?xml")
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.testing import assert_close
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
@@ -25,7 +26,9 @@ from fxc.passes.plan import offsets as _offsets
 from fxc.passes.plan.buffers import Buffers
 from fxc.passes.plan.offsets import LiveRange, MemoryPlan, best_layout, lower_bound
 from fxc.passes.plan.plan_memory import MAPPED, SMALL, PlanMemoryPass
-from fxc.program.program import new_context
+from fxc.program.program import Program, new_context
+from fxc.program.program_signature import signature_of
+from fxc.testing import parse
 from tests.plan_programs import memory
 
 SPANS = st.lists(
@@ -263,3 +266,29 @@ def test_a_call_takes_what_is_in_use_at_one_time() -> None:
         taken = peak_bytes(lambda: compiled(*inputs))
     stats = compiled.plan.stats
     assert taken <= 1.05 * stats.lower_bound_bytes and stats.peak_bytes <= 1.05 * stats.lower_bound_bytes
+
+
+@pytest.mark.parametrize(("marks", "release", "tensors"), [("attributes {plan.boxed}", "plan.free %x : X", 2), ("", "", 3)])
+def test_a_function_releases_its_arguments(marks: str, release: str, tensors: int) -> None:
+    """The caller passes the last reference, so that the memory is free while the function still runs."""
+    text = f"""
+      func.func private @f(%x: X) -> X {marks} {{
+        %m = torch.aten.exp.default(%x) : (X) -> X
+        {release}
+        %y = torch.aten.sin.default(%m) : (X) -> X
+        plan.free %m : X
+        func.return %y : X
+      }}
+      func.func @main(%x: X) -> X {{
+        %a = torch.aten.cos.default(%x) : (X) -> X
+        %b = func.call @f(%a) : (X) -> X
+        plan.free %a : X
+        fx.output(%b) : (X) -> ()
+      }}
+    """.replace("X", "tensor<1024xf32>")
+    program = Program(parse(text), {}, {}, new_context())
+    plan, x = fxc.ExecutionPlan.of(program, signature_of(program), training=False), torch.randn(1024)
+    assert plan.host is not None
+    run = plan.host.main
+    assert_close(run(x), x.cos().exp().sin())
+    assert peak_bytes(lambda: run(x)) == tensors * 4096
