@@ -204,7 +204,7 @@ def memory(figure: Figure) -> None:
     """A panel for each model: the peak of a training step over the budget, beside lines of eager and Inductor."""
     found = read(f"memory-{AMD}")
     models = list(dict.fromkeys(each.labels["model"] for each in found))
-    for axes, model in zip(figure.subplots(1, len(models), squeeze=False)[0], models, strict=True):
+    for axes, model in zip(figure.subplots(2, -(-len(models) // 2), squeeze=False).flat, models, strict=False):
         peaks = [each for each in where(found, model=model) if each.value is not None]
         for name in ("eager", "Inductor"):
             [value] = [each.value for each in peaks if each.implementation == name and each.quantity == "peak, MiB"]
@@ -230,7 +230,7 @@ class Plot:
 PLOTS: Mapping[str, Plot] = {
     "inference": Plot(inference, 5.5, (f"inference-{INTEL}", f"inference-{AMD}")),
     "training": Plot(training, 2.5, (f"training-{INTEL}", f"training-{AMD}")),
-    "memory": Plot(memory, 2.8, (f"memory-{AMD}",)),
+    "memory": Plot(memory, 5.0, (f"memory-{AMD}",)),
     "kernels": Plot(kernels, 4.0, (f"kernels-{INTEL}", f"kernels-{AMD}")),
     "calls": Plot(calls, 1.8, (f"calls-{INTEL}", f"calls-{AMD}")),
     "compile": Plot(compiling, 4.5, (f"starts-{INTEL}", f"growth-{INTEL}"), legend=False),
