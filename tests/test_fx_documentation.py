@@ -198,10 +198,11 @@ def test_concrete_args_and_tracers_of_the_user() -> None:
     assert "!fx.value" not in str(fxc.run_passes(program, "lower-to-torch"))
     torch.testing.assert_close(fxc.Interpreter(program).run(values), nested(values))
     model = WithLeaf()
-    program = fxc.capture(model, (X,), route="symbolic_trace", tracer=LeafTracer())
-    assert_same_graph(LeafTracer().trace(model), fxc.to_fx(program).graph)
+    for tracer in (LeafTracer, LeafTracer()):
+        program = fxc.capture(model, (X,), route="symbolic_trace", tracer=tracer)
+        assert_same_graph(LeafTracer().trace(model), fxc.to_fx(program).graph)
     with pytest.raises(fxc.errors.CaptureError, match="takes no concrete_args or tracer\n  hint: use route='symbolic_trace'"):
-        fxc.capture(model, (X,), tracer=LeafTracer())
+        fxc.capture(model, (X,), tracer=LeafTracer)
 
 
 def test_dynamic_control_flow_is_refused_by_both() -> None:

@@ -57,7 +57,7 @@ def capture(
     dynamic_shapes: Any = None,
     packed: bool = False,
     concrete_args: Mapping[str, Any] | None = None,
-    tracer: torch.fx.Tracer | None = None,
+    tracer: torch.fx.Tracer | type[torch.fx.Tracer] = torch.fx.Tracer,
 ) -> Program:
     """The program of ``model`` called with ``args`` and ``kwargs``; the model is not changed.
 
@@ -78,14 +78,15 @@ def capture(
         raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
-    if (concrete_args or tracer) and route != "symbolic_trace":
+    if (concrete_args or tracer is not torch.fx.Tracer) and route != "symbolic_trace":
         raise CaptureError(f"route {route!r} takes no concrete_args or tracer", hint="use route='symbolic_trace'")
     try:
         with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet(), in_all_fakes(), dropouts_as_in_eager():
             if route == "export":
                 return _export_packed(model, args, kwargs) if packed else _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
-                return _symbolic_trace(model, args, kwargs, concrete_args or {}, tracer or torch.fx.Tracer())
+                chosen = tracer() if isinstance(tracer, type) else tracer
+                return _symbolic_trace(model, args, kwargs, concrete_args or {}, chosen)
             return _dynamo(model, args, kwargs) if route == "dynamo" else _make_fx(model, args, kwargs, bool(dynamic_shapes))
     except FxcError:
         raise
