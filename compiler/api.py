@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +42,7 @@ from fxc.frontends.captured_model import Model, compile_lock, modules_of
 from fxc.frontends.check_call import check_model
 from fxc.frontends.distributed_capture import capture_local, has_dtensors
 from fxc.frontends.import_fx import import_fx
+from fxc.frontends.in_parts import compiled_in_parts, in_modes, modes_of
 from fxc.frontends.state_reads import StateReads
 from fxc.numerics.call_check import watch_first_call
 from fxc.options import AUTO, Options
@@ -131,12 +131,15 @@ def compile(
         raise InputError(message, hint='one input is {"x": x}')
     check_model(model)
     chosen = run_options(options)
-    maker = _PlanMaker(model, training, dynamic_shapes, chosen, _modes(model))
+    maker = _PlanMaker(model, training, dynamic_shapes, chosen, modes_of(model))
     args, kwargs = tuple(args), dict(kwargs or {})
-    if not chosen.recompile:
-        return Compiled(maker(args, kwargs))
-    cache = PlanCache(chosen.cache_size, maker, gradients=training)
-    return Compiled(cache.plan_for(args, kwargs), cache)
+    cache = PlanCache(chosen.cache_size, maker, gradients=training) if chosen.recompile else None
+    try:
+        return Compiled(maker(args, kwargs) if cache is None else cache.plan_for(args, kwargs), cache)
+    except CaptureError as reason:
+        if dynamic_shapes is not None:
+            raise
+        return compiled_in_parts(model, args, kwargs, maker.modes, training, chosen, reason)
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class _PlanMaker:
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
         flow, timer = TRAINING if training else INFERENCE, Timer()
-        with timer.scope("capture"), _in_modes(self.model, self.modes), collections_paused():
+        with timer.scope("capture"), in_modes(self.model, self.modes), collections_paused():
             is_local = has_dtensors(self.model, args, kwargs)
             if is_local and (self.dynamic_shapes is not None or self.options.recompile):
                 raise CaptureError("DTensors have static sizes, and one layout for a plan", hint=f"use {TORCH_COMPILE}")
@@ -249,24 +252,6 @@ def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str
 def _title(model: Any) -> str:
     """The name of a function, or of the class of a module."""
     return getattr(model, "__name__", type(model).__name__)
-
-
-def _modes(model: Any) -> dict[str, bool]:
-    """Train or eval mode of each submodule, by path; empty for a function."""
-    return {path: module.training for path, module in model.named_modules()} if hasattr(model, "named_modules") else {}
-
-
-@contextmanager
-def _in_modes(model: Any, modes: Mapping[str, bool]) -> Generator[None, None, None]:
-    before = _modes(model)
-    changed = {path: mode for path, mode in modes.items() if before.get(path, mode) != mode}
-    try:
-        for path, mode in changed.items():
-            model.get_submodule(path).training = mode
-        yield
-    finally:
-        for path in changed:
-            model.get_submodule(path).training = before[path]
 
 
 def compile_part(program: Program, options: Options) -> Callable[..., Any]:

@@ -174,21 +174,23 @@ class Cache(Table):
         self.is_updated, self.length = {0: True}, len(x)
 
 
+def _local_holder() -> type[Holder]:
+    class Local(Holder):
+        pass
+
+    return Local
+
+
+LOCAL = _local_holder()
+
 INSTANCES: dict[str, Callable[[torch.Tensor], Any]] = {
     "dataclass": lambda x: Pair(x + 1, None),
     "nested": lambda x: (x, [Holder(x + 1)]),
     "list": lambda x: Row([x * 2]),
     "dict": lambda x: [Table(a=x * 2)],
     "cache": lambda x: Registered(Pair(Cache(x), x.max()), "text"),
-    "local": lambda x: _local(x + 1),
+    "local": lambda x: LOCAL(x + 1),
 }
-
-
-def _local(x: torch.Tensor) -> Any:
-    class Local(Holder):
-        pass
-
-    return Local(x)
 
 
 def _contents(value: Any) -> Any:

@@ -19,6 +19,7 @@ from torch._prims_common import make_contiguous_strides_for, suggest_memory_form
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from fxc.bridge.flex_attention import attention_by_scores
 from fxc.bridge.loop_strides import is_contiguous, is_dense, is_same, loop_strides
 
 _torch: Any = torch
@@ -46,7 +47,7 @@ def in_all_decompositions() -> Generator[None, None, None]:
     plain = module._upsample_nearest
     module._upsample_nearest = _in_own_format(plain)
     try:
-        with dropouts_as_in_eager(), states_as_in_eager():
+        with dropouts_as_in_eager(), states_as_in_eager(), attention_by_scores():
             yield
     finally:
         module._upsample_nearest = plain

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch.utils._pytree import SUPPORTED_NODES, register_pytree_node, tree_map
 
-from fxc.bridge.values import is_dict
+from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import CaptureError
 
 CLASSES: WeakValueDictionary[str, type] = WeakValueDictionary()
@@ -42,14 +42,16 @@ def with_instances(result: Any, held: Set[int]) -> Any:
 
 
 def _instance_of(value: Any, held: Set[int]) -> Any:
-    kind: Any = type(value)
+    kind: type[Any] = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if id(value) in held or not is_made(kind):
         raise CaptureError(f"an object of the class {name} that exists before the call, holds itself, or has no attributes")
     CLASSES[name], inner = kind, held | {id(value)}
-    parts: list[Any] = [dict(vars(value))]
-    if isinstance(value, (dict, list)):
-        parts.append(dict[Any, Any](value) if is_dict(value) else list[Any](value))
+    parts: list[Any] = [{**vars(value)}]
+    if is_dict(value):
+        parts.append(dict(value))
+    elif is_sequence(value):
+        parts.append(list(value))
 
     def part_of(part: Any) -> Any:
         return _instance_of(part, inner) if _is_object(part) else _constant(part)

@@ -24,11 +24,19 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_on
 
 from fxc.bridge import autograd_functions
 from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes, states_as_in_eager
+from fxc.bridge.flex_attention import attention_by_scores
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
 from fxc.frontends.captured_model import Model, compile_lock, modules_of, name_state, state_of
-from fxc.frontends.check_call import check_call, checked_results, flattenable, misfit, results_checked
+from fxc.frontends.check_call import (
+    check_call,
+    checked_results,
+    flattenable,
+    misfit,
+    refuse_wrapped,
+    results_checked,
+)
 from fxc.frontends.distributed_capture import capture_local, has_dtensors
 from fxc.frontends.eager_calls import EagerCalls, IndexedWrites
 from fxc.frontends.free_sizes import export_free
@@ -81,7 +89,8 @@ def capture(
     if (concrete_args or tracer is not torch.fx.Tracer) and route != "symbolic_trace":
         raise CaptureError(f"route {route!r} takes no concrete_args or tracer", hint="use route='symbolic_trace'")
     try:
-        with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet(), in_all_fakes(), dropouts_as_in_eager():
+        lock = compile_lock(dynamo=route in ("dynamo", "make_fx"))
+        with lock, quiet(), in_all_fakes(), dropouts_as_in_eager(), attention_by_scores():
             if route == "export":
                 return _export_packed(model, args, kwargs) if packed else _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
@@ -107,6 +116,7 @@ def capture_somehow(
     ``dynamic_shapes``. Raises CaptureError with the reason for which each route failed.
     """
     check_call(model, args, kwargs, dynamic_shapes)
+    refuse_wrapped(tensor for module in modules_of(model).values() for tensor in state_of(module).values())
     try:
         return capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     except (CaptureError, InputError) as error:
@@ -117,7 +127,7 @@ def capture_somehow(
     refused = isinstance(first, InputError)  # an autograd.Function whose derivative a program cannot have
     routes = ("packed sequences", "dynamo", *["make_fx"] * (not training))
     for route in () if dynamic_shapes is not None or (training and refused) else routes:
-        state = PythonState(model if isinstance(model, torch.nn.Module) else _FunctionModule(model), registered=False)
+        state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model), registered=False)
         try:
             packed = route == "packed sequences"
             program = capture(model, args, kwargs, route="export" if packed else route, packed=packed)
@@ -158,7 +168,7 @@ def _without_repeats(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tu
 
 
 @contextlib.contextmanager
-def _quiet() -> Generator[None, None, None]:
+def quiet() -> Generator[None, None, None]:
     """Hold back what PyTorch prints in addition to the error that it raises; print it if the capture succeeds."""
     stderr, disabled = io.StringIO(), logging.root.manager.disable
     logging.disable(logging.ERROR)
@@ -199,7 +209,7 @@ def _hint(route: str, error: Exception) -> str:
     return f"try another route ({', '.join(other)}), or move the part that fails out of the captured model"
 
 
-class _FunctionModule(torch.nn.Module):
+class FunctionModule(torch.nn.Module):
     """A function as the forward of a module, with the same argument names; modules that it references are submodules."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -230,7 +240,7 @@ def _has_signature(function: Callable[..., Any]) -> bool:
 
 
 def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Program:
-    module = model if isinstance(model, torch.nn.Module) else _FunctionModule(model)
+    module = model if isinstance(model, torch.nn.Module) else FunctionModule(model)
     if dynamic_shapes is None and not kwargs and (trace := _plain_trace(module, args)) is not None:
         return import_traced(trace)
     kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
@@ -266,7 +276,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
 
 def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
     """Export with ``KnownLengths``. NoPackedSequence where the model packs no sequence."""
-    module = copy.copy(model) if isinstance(model, torch.nn.Module) else _FunctionModule(model)
+    module = copy.copy(model) if isinstance(model, torch.nn.Module) else FunctionModule(model)
     lengths, forward = KnownLengths(args, kwargs), module.forward
 
     @functools.wraps(forward)
@@ -369,7 +379,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
     given, nesting = tree_flatten((args, kwargs))
     given = _distinct(given)  # Dynamo makes one input of a repeated tensor, and guards on it
     args, kwargs = tree_unflatten(given, nesting)
-    with _unchanged([*state.values(), *given]):
+    with unchanged([*state.values(), *given]):
         try:
             result = torch.compile(model, backend=backend, fullgraph=True)(*args, **kwargs)
         finally:
@@ -399,7 +409,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
+def unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
     """Restore the tensors and the generator on exit, because a capture must not have side effects."""
     saved = [(v, v._version, v.detach().clone()) for v in values if isinstance(v, torch.Tensor)]
     generator = torch.get_rng_state()

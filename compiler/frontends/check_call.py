@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Mapping, Sequence, Set
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 from xdsl.ir import Attribute
 
@@ -46,6 +47,13 @@ def check_model(model: Any) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         hint = "give the torch.nn.Module that it was made of"
         raise InputError("the model is a ScriptModule, whose operators TorchScript runs", hint=hint)
+
+
+def refuse_wrapped(tensors: Iterable[torch.Tensor]) -> None:
+    """CaptureError for a subclass of tensors that holds other tensors, such as a quantized weight."""
+    for kind in (type(tensor) for tensor in tensors if is_traceable_wrapper_subclass(tensor)):
+        message = f"the model has a weight of the class {kind.__name__}, which holds other tensors"
+        raise CaptureError(message, hint=f"use {TORCH_COMPILE}") from TypeError(kind)
 
 
 def misfit(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:

@@ -186,3 +186,17 @@ func.func @conversion_written(%y: tensor<4xf16>) {
   %b = torch.aten._to_copy.default(%a, dtype = torch.float64) : (tensor<4xf32>) -> tensor<4xf64>
   fx.output(%b) : (tensor<4xf64>) -> ()
 }
+
+// -----
+
+/// A copy of a number, of which a known conversion makes a tensor; one of a tensor, and of a number to integers, remain.
+// CHECK-LABEL: func.func @copy_of_number
+// CHECK-NEXT:    torch.aten.scalar_tensor.default(0.1, dtype = torch.float32, device = device("cpu")) : () -> tensor<f32>
+// CHECK-NEXT:    torch.aten._to_copy.default(%x, dtype = torch.float64) : (tensor<4xf32>) -> tensor<4xf64>
+// CHECK-NEXT:    torch.aten._to_copy.default(2.7, dtype = torch.int64) : () -> tensor<i64>
+func.func @copy_of_number(%x: tensor<4xf32>) {
+  %a = torch.aten._to_copy.default(0.1, dtype = torch.float32, device = device("cpu")) : () -> tensor<f32>
+  %b = torch.aten._to_copy.default(%x, dtype = torch.float64) : (tensor<4xf32>) -> tensor<4xf64>
+  %c = torch.aten._to_copy.default(2.7, dtype = torch.int64) : () -> tensor<i64>
+  fx.output((%a, %b, %c)) : (tensor<f32>, tensor<4xf64>, tensor<i64>) -> ()
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from fxc.dialects.attributes.types import device, layout, sizes, strides
+from fxc.dialects.torch_ops import torch_op
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, is_default, is_floating, is_integral, number, producer
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
@@ -88,7 +89,7 @@ class ConversionOfConversion(Pattern):
     ROOTS = ("aten._to_copy.default", "prims.convert_element_type.default", "aten.to.dtype")
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        inner = producer(op.operands[0], self.ROOTS)
+        inner = producer(op.operands[0], self.ROOTS) if op.operands else None
         if inner is None or not (_converts_only(op) and _converts_only(inner)):
             return
         source, wide, final = inner.operands[0], dtype(inner.results[0].type), dtype(op.results[0].type)
@@ -100,6 +101,18 @@ class ConversionOfConversion(Pattern):
             rewriter.forward(op, source)
         else:
             rewriter.replace(op, op.rebuilt({**op.bound(), op.SCHEMA.arguments[0].name: source}))
+
+
+class CopyOfNumber(Pattern):
+    """_to_copy(0.5, dtype) -> scalar_tensor(0.5, dtype): transforms of functions record such calls, of no tensor"""
+
+    ROOTS = ("aten._to_copy.default",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        options = {name: value for name in ("dtype", "device") if (value := op.argument(name)) is not None}
+        if not op.operands and "dtype" in options and is_floating(type := op.results[0].type):
+            named = torch_op("aten.scalar_tensor.default").build_call([op.argument("self")], options, [type])
+            rewriter.replace(op, named)
 
 
 def _converts_only(op: TorchOp) -> bool:
@@ -114,5 +127,5 @@ def _converts_only(op: TorchOp) -> bool:
 
 
 PATTERNS: tuple[Pattern, ...] = (
-    AddZero(), TimesOne(), NegOfNeg(), Idempotent(), RoundOfInteger(), ConversionOfConversion(),
+    AddZero(), TimesOne(), NegOfNeg(), Idempotent(), RoundOfInteger(), ConversionOfConversion(), CopyOfNumber(),
 )  # fmt: skip

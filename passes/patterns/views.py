@@ -184,7 +184,7 @@ class NoOpCopy(Pattern):
     )  # fmt: skip
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        if is_default(op.argument("pin_memory")) and same_type(op.results[0], op.operands[0]):
+        if op.operands and is_default(op.argument("pin_memory")) and same_type(op.results[0], op.operands[0]):
             rewriter.forward(op, op.operands[0])
 
 

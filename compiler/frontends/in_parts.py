@@ -1,0 +1,110 @@
+"""Models that no route captures as a whole: ``torch.compile(backend="fxc")`` compiles their parts."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from fxc.errors import CaptureError, FallbackWarning
+from fxc.frontends.capture import FunctionModule, Model, quiet, state_of, unchanged
+from fxc.frontends.python_state import PythonState
+from fxc.options import Options
+from fxc.runtime.cache import Compiled
+
+
+class CompiledInParts(Compiled):
+    """A model that PyTorch runs, with compiled parts. It has no ``plan``: ``reason`` is raised for it and for what needs it."""
+
+    def __init__(self, model: Model, modes: Mapping[str, bool], training: bool, options: Options, reason: CaptureError) -> None:
+        self.model, self.modes, self.reason, self._training = model, modes, reason, training
+        self.cache = None
+        named = {field.name: getattr(options, field.name) for field in fields(options)}
+        self._run: Any = torch.compile(model, backend="fxc", options=named)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with in_modes(self.model, self.modes), torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return self._run(*args, **kwargs)
+
+    @property
+    def plan(self) -> Any:
+        """Raises ``reason``."""
+        raise self.reason
+
+    @property
+    def training(self) -> bool:
+        """Whether results carry gradients."""
+        return self._training
+
+    def __repr__(self) -> str:
+        return f"<fxc.Compiled in parts{', training' * self.training}>"
+
+
+def compiled_in_parts(
+    model: Model,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    modes: Mapping[str, bool],
+    training: bool,
+    options: Options,
+    reason: CaptureError,
+) -> CompiledInParts:
+    """Compile ``model``, which cannot be captured for ``reason``, in parts, and warn of it.
+
+    Runs it once on copies of the inputs. Raises ``reason`` where that fails or changes attributes of the model, and where
+    options exclude it.
+    """
+    if reason.__cause__ is None or options.strict or not options.fallback or options.pipeline:
+        raise reason
+    state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model), registered=False)
+    made = CompiledInParts(model, modes, training, options, reason)
+    copied = tree_map(_copied, (tuple(args), dict(kwargs)))
+    try:
+        with unchanged([*state_of(model).values(), *tree_leaves((args, kwargs))]), quiet():
+            made(*copied[0], **copied[1])
+    except Exception:
+        raise reason from reason.__cause__
+    finally:
+        changed = state.changed()
+        state.put_back()
+    if any(not name.endswith(_OF_TORCH) for name in changed):
+        raise reason
+    where = f"\n  at: {reason.place}" if reason.place else ""
+    message = f"the model runs in PyTorch, and only parts of it are compiled: {reason.message}{where}"
+    warnings.warn(message, FallbackWarning, stacklevel=3)
+    return made
+
+
+_OF_TORCH = "_is_torch_compile"
+"""An attribute that torch.compile sets on a module."""
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    return copy.deepcopy(value)
+
+
+def modes_of(model: Any) -> dict[str, bool]:
+    """Train or eval mode of each submodule, by path; empty for a function."""
+    return {path: module.training for path, module in model.named_modules()} if hasattr(model, "named_modules") else {}
+
+
+@contextmanager
+def in_modes(model: Any, modes: Mapping[str, bool]) -> Generator[None, None, None]:
+    """A context in which submodules have these modes."""
+    before = modes_of(model)
+    changed = {path: mode for path, mode in modes.items() if before.get(path, mode) != mode}
+    try:
+        for path, mode in changed.items():
+            model.get_submodule(path).training = mode
+        yield
+    finally:
+        for path in changed:
+            model.get_submodule(path).training = before[path]

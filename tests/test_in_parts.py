@@ -1,0 +1,113 @@
+"""Models that no route captures as a whole run in PyTorch, with compiled parts, after one warning."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fxc
+from fxc.errors import CaptureError, FallbackWarning
+
+
+class Masked(nn.Module):
+    """Reads its data in a Python condition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.layer(x))
+        if mask.any():
+            y = y.masked_fill(mask, 0.0)
+        return y * 2
+
+
+X, SOME, NONE = torch.randn(3, 4), torch.tensor([True, False, False, True]), torch.zeros(4, dtype=torch.bool)
+PACKED = torch.quantize_per_channel(torch.eye(4), torch.full((4,), 0.1), torch.zeros(4, dtype=torch.int64), 0, torch.qint8)
+
+
+FALLBACK = {"fallback": True}
+
+
+def _grown(x: torch.Tensor) -> torch.Tensor:
+    while x.sum() < 10:
+        x = x * 2
+    return x
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
+    "loop": (_grown, (torch.ones(3),), (torch.full((3,), 2.5),)),
+    "dimension": (lambda x, d: x.sum(int(d)), (X, torch.tensor(1)), (X, torch.tensor(0))),
+    "start": (lambda x, start: x.narrow(0, start, 1) * 2, (X, torch.tensor(1)), (X, torch.tensor(2))),
+    "size": (lambda n: torch.linspace(0, 1, n.item()), (torch.tensor(3),), (torch.tensor(6),)),
+    "logic": (lambda a, b: bool(a) and not bool(b), (SOME[0], SOME[1]), (SOME[0], SOME[0])),
+    "quantized": (lambda x: x.dequantize() + 1, (PACKED,), (PACKED,)),
+}
+
+
+def _compiled(function: Any, args: tuple[Any, ...], **options: Any) -> Any:
+    with pytest.warns(FallbackWarning, match="only parts of it are compiled"):
+        return fxc.compile(function, args, **options, options=FALLBACK)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_compute_with_numbers_of_tensors(name: str) -> None:
+    function, example, other = FUNCTIONS[name]
+    compiled = _compiled(function, example)
+    for args in (example, other):
+        result, expected = compiled(*args), function(*args)
+        assert type(result) is type(expected)
+        torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_model_with_a_condition_on_its_data(training: bool) -> None:
+    model, reference = (Masked() for _ in range(2))
+    reference.load_state_dict(model.state_dict())
+    before = copy.deepcopy(model.state_dict())
+    compiled = _compiled(model, (X, SOME), training=training)
+    torch.testing.assert_close(dict(model.state_dict()), dict(before))
+    for mask in (SOME, NONE):
+        result, expected = compiled(X, mask), reference(X, mask)
+        torch.testing.assert_close(result, expected)
+        assert result.requires_grad == training == compiled.training
+    torch.testing.assert_close(dict(model.state_dict()), dict(reference.state_dict()))
+    model.eval()  # the mode of the compilation holds
+    torch.testing.assert_close(copy.deepcopy(compiled)(X, NONE), reference(X, NONE))
+
+
+def test_what_a_plan_would_have_is_the_error_of_the_capture() -> None:
+    compiled = _compiled(Masked(), (X, SOME))
+    assert repr(compiled) == "<fxc.Compiled in parts>"
+    for name in ("plan", "ir", "signature", "stats"):
+        with pytest.raises(CaptureError, match=r"(?s)data-dependent.*at: if mask.any\(\):.*hint: the Python control flow"):
+            getattr(compiled, name)
+
+
+@pytest.mark.parametrize("options", [{"fallback": False}, {"strict": True}, {"pipeline": "canonicalize"}])
+def test_options_that_exclude_it(options: dict[str, Any]) -> None:
+    with warnings.catch_warnings(), pytest.raises(CaptureError, match="data-dependent"):
+        warnings.simplefilter("error")
+        fxc.compile(Masked(), (X, SOME), options={**FALLBACK, **options})
+
+
+def test_a_model_that_fails_is_an_error_at_once() -> None:
+    with pytest.raises(CaptureError, match=r"cannot capture .*broadcast"):
+        fxc.compile(lambda x: x + torch.ones(5), (X,), options=FALLBACK)
+
+
+def test_example_inputs_are_not_written() -> None:
+    def function(x: torch.Tensor, cache: list[torch.Tensor]) -> Any:
+        cache.append(x)
+        return x.add_(1) if x.sum() > 0 else x
+
+    x, cache = torch.ones(3), list[torch.Tensor]()
+    _compiled(function, (x, cache))
+    assert not cache and x.equal(torch.ones(3))
