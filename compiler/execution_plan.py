@@ -7,6 +7,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,12 @@ class ExecutionPlan(Plan):
         kernels = {} if code is None else {"": code}
         plan_file.write(Path(path), plan_file.Contents(self.ir, self.signature, self.training, kernels))
 
+    def __reduce__(self) -> Any:
+        """As the bytes of the file that ``save`` writes: ``pickle`` and ``torch.save`` copy weights, not the model."""
+        with TemporaryDirectory() as folder:
+            self.save(path := Path(folder) / "plan.zip")
+            return _from_bytes, (path.read_bytes(),)
+
     def report(self, path: str | Path) -> None:
         """Write one HTML page about the compilation, for any browser, without network: the passes with what each changed,
         the kernels beside the lines of the model, calls of ATen, memory, and the graph.
@@ -230,6 +237,13 @@ class StepPlan(ExecutionPlan):
     def save(self, path: str | Path) -> None:
         """PlanFileError: the file of a plan holds one function."""
         raise PlanFileError("a plan for training with DTensors cannot be saved", hint="save one that is compiled for inference")
+
+
+def _from_bytes(data: bytes) -> ExecutionPlan:
+    """The plan in a pickle, which may run code anyway, so its kernels are trusted."""
+    with TemporaryDirectory() as folder:
+        (path := Path(folder) / "plan.zip").write_bytes(data)
+        return ExecutionPlan.load(path, trust_kernels=True)
 
 
 def _graph(ir: Program) -> GraphModule:

@@ -25,7 +25,7 @@ from fxc.codegen.cpu.machine_code import assembly, compile_module
 from fxc.dialects.target import CpuAttr, presets
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.tile import LaunchOp
-from fxc.errors import InputError, KernelError
+from fxc.errors import FallbackWarning, InputError, KernelError
 from fxc.program.program import Program, new_context
 from fxc.runtime.cpu_features import features_named
 from fxc.runtime.native_kernel import NativeKernel
@@ -329,15 +329,19 @@ def test_what_is_cached_is_not_compiled_again(tmp_path: Path, monkeypatch: pytes
     assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".new-")]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "of another key"])
 def test_a_damaged_entry_is_compiled_again(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, cache = count_compilations(monkeypatch), ObjectCache(tmp_path)
     text, features = llvm_text(parse_kernel(COUNTING)), features_named("")
     compile_module(text, ["k"], features, cache)
-    (entry,) = tmp_path.rglob("*.o")
+    (entry,) = tmp_path.rglob("*.entry")
     content = entry.read_bytes()
-    entry.write_bytes({"truncated": content[:-9], "flipped": content[:-1] + bytes([content[-1] ^ 1]), "empty": b""}[damage])
-    compile_module(text, ["k"], features, cache)
+    cache.put(cache_key("another"), b"no object file")
+    (other,) = set(tmp_path.rglob("*.entry")) - {entry}
+    damages = {"truncated": content[:-9], "flipped": content[:-1] + bytes([content[-1] ^ 1]), "empty": b""}
+    entry.write_bytes(damages.get(damage, other.read_bytes()))
+    with pytest.warns(FallbackWarning, match="damaged or of another key"):
+        compile_module(text, ["k"], features, cache)
     assert len(seen) == 2 and entry.read_bytes() == content
 
 

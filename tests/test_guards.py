@@ -28,7 +28,11 @@ N = OtherInput("n", ("an int",), symbol="s0")
         ("fits", (torch.ones(3, 6), 3), ""),
         ("another number", (torch.ones(3, 6), 2), "input n is 2, but dimension 0 of input x makes it 3"),
         ("no int", (torch.ones(3, 6), 3.0), "input n is 3.0, but an int is expected"),
-        ("out of bounds", (torch.ones(5, 10), 5), r"dimension 0 of input x is 5, but s0 lies in \[1, 4\]"),
+        (
+            "out of bounds",
+            (torch.ones(5, 10), 5),
+            r"dimension 0 of input x is 5, but s0 lies in \[1, 4\]\n  hint: widen the bounds",
+        ),
         ("another expression", (torch.ones(3, 5), 3), r"has shape \(3, 5\), but \(s0, 2\*s0\) is expected"),
         ("a condition", (torch.ones(4, 8), 4), "compiled for sizes with s0 < 4, but dimension 0 of input x is 4"),
     ],

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import enum
 import importlib
+import io
 import json
+import pickle
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -49,6 +52,21 @@ def test_save_and_load(net: Net, path: Path) -> None:
     path2 = path.with_name(f"again{path.suffix}")
     loaded.save(path2)
     torch.testing.assert_close(fxc.ExecutionPlan.load(path2)(*args), plan(*args), rtol=0, atol=0)
+
+
+def test_plans_in_pickles() -> None:
+    model = torch.nn.Linear(4, 2)
+    for training in (False, True):
+        compiled = fxc.compile(model, (x(),), training=training)
+        expected = compiled(x())
+        torch.save(compiled, file := io.BytesIO())
+        for loaded in (pickle.loads(pickle.dumps(compiled)), torch.load(io.BytesIO(file.getvalue()), weights_only=False)):
+            torch.testing.assert_close(loaded(x()), expected, rtol=0, atol=0)
+            assert loaded.training == training and loaded(x()).requires_grad == training
+        assert copy.copy(compiled).plan is compiled.plan and copy.deepcopy(compiled).plan is not compiled.plan
+    recompiling = fxc.compile(model, (x(),), options={"recompile": True})
+    with pytest.raises(PlanFileError, match=r"(?s)holds its model.*hint: pickle or save one of its plans"):
+        pickle.dumps(recompiling)
 
 
 def test_equal_plans_are_equal_files(net: Net, tmp_path: Path) -> None:

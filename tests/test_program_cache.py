@@ -54,7 +54,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def entries(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.o"))
+    return sorted(folder.rglob("*.entry"))
 
 
 def x(*sizes: int) -> torch.Tensor:

@@ -201,6 +201,8 @@ def _hint(route: str, error: Exception) -> str:
             f"{_CONTROL_FLOW}: write it with torch.cond or torch.where"
             + (", state the argument in concrete_args, or capture with route='export'" if route == "symbolic_trace" else "")
         )  # fmt: skip
+    if "not in range" in text:
+        return "widen the bounds of this size: torch.export.Dim(name, min=..., max=...) in dynamic_shapes"
     if "suggested fixes" in text:
         return " ".join(str(error)[text.index("suggested fixes") - len(type(error).__name__) - 1 :].split("\n\n")[0].split())
     if (seed := re.search(r"the function `(\w*seed\w*|set_rng_state)`", str(error))) is not None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from fxc.errors import PipelineError
+from fxc.errors import PipelineError, PlanFileError
 from fxc.runtime.plan import Plan
 from fxc.runtime.signature import Signature
 
@@ -71,6 +71,10 @@ class PlanCache:
         self._lock = Lock()
         self._entries: tuple[tuple[ArgumentSpec, Plan], ...] = ()  # most recently used first; replaced, never mutated
         self._hits = self._misses = self._evictions = 0
+
+    def __getstate__(self) -> Any:
+        message = "a compilation with the option recompile holds its model, which cannot be copied or pickled with it"
+        raise PlanFileError(message, hint="pickle or save one of its plans")
 
     def plan_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
         """Return the plan of a call, compiled if there is none. Threads that need the same plan wait for one compilation."""

@@ -83,6 +83,7 @@ Values = Sequence[Any]
 Error = Callable[[Values], InputError]
 
 _RECOMPILE = "compile again with an example of this kind"
+_WIDEN = "widen the bounds of this size: torch.export.Dim(name, min=..., max=...) in dynamic_shapes"
 _FREE = "compile with dynamic_shapes to leave a size free, or with the option recompile"
 _STRIDES = "compile with an example of these strides, or"
 _MOST = 16
@@ -220,7 +221,7 @@ class _Writer:
         upper = "" if high is None else f" <= {high}"
         return Guard(
             f"{low} <= ({text} := {test}){upper}",
-            lambda values: InputError(f"{where} is {value(values)}, but {bounds}", hint=_RECOMPILE),
+            lambda values: InputError(f"{where} is {value(values)}, but {bounds}", hint=_WIDEN),
         )
 
     def elements(self, i: int, spec: TensorInput) -> Iterator[Guard]:

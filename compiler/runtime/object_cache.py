@@ -1,7 +1,7 @@
 """A cache of object files on disk, shared by processes: the file name of an entry is a hash of all its dependencies.
 
-An entry is written to a temporary file and renamed, so no process reads a partial one. It starts with a checksum, so a damaged
-entry counts as missing. A full or read-only disk costs speed, never results.
+An entry is written to a temporary file and renamed, so no process reads a partial one. It starts with a checksum of its key and
+its content, so a damaged entry, and one of another key, counts as missing. A full or read-only disk costs speed, never results.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+
+from fxc.errors import FallbackWarning
 
 _CHECKSUM_BYTES = 32
 
@@ -29,7 +32,12 @@ class ObjectCache:
         except OSError:
             return None
         checksum, data = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
-        return data if hashlib.sha256(data).digest() == checksum else None
+        if hashlib.sha256(key.encode() + data).digest() == checksum:
+            return data
+        message = f"a cache entry is damaged or of another key, and what it held is compiled again: {self._path(key)}"
+        warnings.warn(message, FallbackWarning, stacklevel=2)
+        self._path(key).unlink(missing_ok=True)
+        return None
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
@@ -38,14 +46,14 @@ class ObjectCache:
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(data).digest() + data)
+                    file.write(hashlib.sha256(key.encode() + data).digest() + data)
                 os.replace(temporary, path)
             except OSError:
                 os.unlink(temporary)
                 raise
 
     def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key[2:]}.o"
+        return self.folder / key[:2] / f"{key[2:]}.entry"
 
 
 def cache_key(*parts: str) -> str:

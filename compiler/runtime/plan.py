@@ -245,6 +245,11 @@ class Plan:
             self._module = self._module()
         return self._module
 
+    def __copy__(self) -> Plan:
+        made = object.__new__(type(self))
+        made.__dict__.update(vars(self))
+        return made
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
         """Copy the plan with its tensors and counters."""
         made = copy(self)
