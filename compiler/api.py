@@ -120,9 +120,10 @@ def compile(
     call. A call raises InputError where a replacement does not fit what was compiled, or where other state that the model
     reads has changed: attributes, contents of lists and dictionaries, globals and closure variables, submodules or hooks.
     ``training``: whether results carry gradients. The current train or eval mode of the model is compiled in, and so are the
-    casts of the active torch.autocast; calls must use the same autocast state. Raises CaptureError where the model cannot be
-    captured, InputError where ``args`` is not a tuple or list. A call raises InputError for inputs that do not fit, or
-    captures the model again for them if ``options.recompile`` is set.
+    casts of the active torch.autocast; calls must use the same autocast state. A model that cannot be captured runs in PyTorch,
+    with compiled parts and without a ``plan``, after a FallbackWarning. Raises CaptureError where that fails or options exclude
+    it, InputError where ``args`` is not a tuple or list. A call raises InputError for inputs that do not fit, or captures the
+    model again for them if ``options.recompile`` is set.
     """
     if not isinstance(cast(object, args), Sequence) or isinstance(args, str):
         raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")

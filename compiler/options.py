@@ -47,7 +47,7 @@ class Options:
     - ``strict``: every group of fused operators must be a compiled kernel: KernelError for a group without a kernel, or with a
       kernel that only the reference interpreter can run, and the original error where ``fallback`` would warn.
     - ``fallback``: run fused operators as calls of ATen, with a FallbackWarning, where a pass or the code generation fails on
-      them; without it, the failure is raised.
+      them, and in PyTorch, with compiled parts, a model that cannot be captured; without it, the failure is raised.
     - ``group_seconds``: time limit of a pass on one group of fused operators; a pass that takes longer has failed.
     - ``passes``: custom passes that the pipeline names: classes, or Python files with one pass each.
     """

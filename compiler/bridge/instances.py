@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Set
 from functools import cache, reduce
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import torch
@@ -38,11 +38,15 @@ def with_instances(result: Any, held: Set[int]) -> Any:
     hold themselves.
     """
     register_instances()
-    return tree_map(lambda leaf: _instance_of(leaf, held) if _is_object(leaf) else leaf, result)
+
+    def with_instance(leaf: Any) -> Any:
+        return _instance_of(leaf, held) if _is_object(leaf) else leaf
+
+    return tree_map(with_instance, result)
 
 
 def _instance_of(value: Any, held: Set[int]) -> Any:
-    kind: type[Any] = type(value)
+    kind: Any = cast(Any, type(value))
     name = f"{kind.__module__}.{kind.__qualname__}"
     if id(value) in held or not is_made(kind):
         raise CaptureError(f"an object of the class {name} that exists before the call, holds itself, or has no attributes")
