@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from xdsl.dialects.builtin import DictionaryAttr
-from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.fx import OutputOp
@@ -79,12 +79,26 @@ def snippet_of(block: Block, level: str = COMPOSITE, **declarations: Any) -> Sni
     return Snippet(block, outputs, level=level, **declarations)
 
 
-def needed_operations(snippet: Snippet) -> set[Operation]:
-    """The operations of ``snippet`` that its outputs depend on."""
-    needed, pending = set[Operation](), [value.owner for value in snippet.outputs]
+def function_of(snippet: Snippet, name: str = "main") -> FuncOp:
+    """A function with the operations of ``snippet``, which move into it."""
+    snippet.block.add_op(ReturnOp(*snippet.outputs))
+    types = snippet.block.arg_types, [value.type for value in snippet.outputs]
+    return FuncOp(name, FunctionType.from_lists(*types), Region(snippet.block))
+
+
+def body_of(function: FuncOp, level: str = COMPOSITE) -> Snippet:
+    """The operations of ``function``, which move out of it."""
+    block = function.body.block
+    function.body.detach_block(block)
+    return snippet_of(block, level)
+
+
+def needed_operations(snippet: Snippet, wanted: Callable[[SSAValue], bool] = lambda value: True) -> set[Operation]:
+    """The operations of ``snippet`` that its outputs depend on, through ``wanted`` values."""
+    needed, pending = set[Operation](), list(snippet.outputs)
     while pending:
-        op = pending.pop()
-        if isinstance(op, Operation) and op not in needed:
-            needed.add(op)
-            pending += [operand.owner for operand in op.operands]
+        value = pending.pop()
+        if isinstance(value.owner, Operation) and value.owner not in needed and wanted(value):
+            needed.add(value.owner)
+            pending += value.owner.operands
     return needed

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
     DictionaryAttr,
-    LocationAttr,
     NameLoc,
     NoneAttr,
     StringAttr,
@@ -37,7 +36,7 @@ from fxc.semantics.windows import may_write, name_of
 _FUSE = "fuse-attention"
 """Only the attentions that this pass fuses change the graph."""
 
-_PREFIX = "node."
+_PREFIX, _RETURNED = "node.", "returned"
 
 Run = Callable[[Program, str], None]
 """Runs a pipeline over a program in place."""
@@ -94,25 +93,16 @@ def _lower(program: Program, nodes: Sequence[Node], run: Run) -> None:
         index = names.get((op.results[0]._name or "") if len(op.results) == 1 else "")
         op.location = UNKNOWN_LOC if index is None else NameLoc(StringAttr(str(index)), NoneAttr())
     run(program, ",".join(steps[: after - 1]))
-    functions = functions_of(program.module)
-    positions = dict[LocationAttr, tuple[int, int]]()
-    for op in program.main.body.block.ops:
-        callee = functions.get(op.callee.string_value()) if isinstance(op, CallOp) else None
-        if callee is None or len(callee.body.blocks) != 1 or len(op.results) != 1:
-            continue
-        body = list(callee.body.block.ops)
-        returned = body[-1].operands[0].owner if body[-1].operands else None
-        if isinstance(returned, Operation) and returned in body:
-            positions[op.location] = (body.index(returned), len(body) - 1)
+    for function in functions_of(program.module).values():
+        is_main = function is program.main
+        ops = list(function.body.block.ops) if len(function.body.blocks) == 1 and not is_main else []
+        if ops and len(ops[-1].operands) == 1 and not any(isinstance(op, CallOp) for op in ops):
+            ops[-1].operands[0]._name = _RETURNED
     run(program, "inline")
-    inlined = dict[Attribute, list[Operation]]()
     for op in program.main.body.block.ops:
-        if isinstance(op.location, CallSiteLoc):
-            inlined.setdefault(op.location.caller, []).append(op)
-    for location, (position, count) in positions.items():
-        copies = inlined.get(location, [])
-        if len(copies) == count and len(copies[position].results) == 1 and isinstance(location, NameLoc):
-            copies[position].results[0]._name = _PREFIX + location.desc.data
+        caller = op.location.caller if isinstance(op.location, CallSiteLoc) else None
+        if isinstance(caller, NameLoc) and len(op.results) == 1 and op.results[0]._name == _RETURNED:
+            op.results[0]._name = _PREFIX + caller.desc.data
     run(program, ",".join([*steps[after:], "canonicalize"]))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import DictionaryAttr
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.ir import Attribute, Operation
 
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import value_of
@@ -22,9 +22,10 @@ from fxc.dialects.equations import COMPOSITE, JOINT, Snippet, needed_operations
 from fxc.dialects.fx import IN_PLACE_OPERATORS, CallFunctionOp, CallMethodOp, CallModuleOp
 from fxc.dialects.text.diagnostics import one_line
 from fxc.errors import CaptureError, FxcError
-from fxc.passes.patterns.traced.engine import needed_tensors
-from fxc.patterns.trace import PythonFunction, name_of, parameter_count, quiet_fakes, trace_at_inputs, with_numbers
+from fxc.passes.patterns.traced.engine import flaw
+from fxc.patterns.trace import PythonFunction, name_of, parameter_count, trace_at_inputs, with_numbers
 from fxc.patterns.write_backs import functional, with_written
+from fxc.semantics.inference import quiet
 from fxc.semantics.snippets import trace_at
 
 _RANKS = (2, 3, 4, 1, 0, 5)
@@ -145,7 +146,7 @@ def examples_of(function: PythonFunction) -> list[list[torch.Tensor]]:
             break
         inputs = [torch.ones([4] * rank) for rank in ranks]
         try:
-            with quiet_fakes():
+            with quiet():
                 snippet = trace_at_inputs(function, inputs, "the pattern")
         except CaptureError as error:
             first = first or error
@@ -163,28 +164,19 @@ def differentiable_results(function: PythonFunction, inputs: Sequence[Any], need
     """The results of ``function`` at ``inputs`` that have gradients, by position, where those in ``needs`` require them."""
     if not any(needs):
         return {}
-    own = [_leaf(value, need) for value, need in zip(inputs, needs, strict=True)]
+    own = [
+        value.detach().clone().requires_grad_(need) if isinstance(value, torch.Tensor) else value
+        for value, need in zip(inputs, needs, strict=True)
+    ]
     with torch.enable_grad():
         results: list[Any] = tree_leaves(function(*own))
     return {i: value.detach() for i, value in enumerate(results) if isinstance(value, torch.Tensor) and value.requires_grad}
 
 
-def _leaf(value: Any, need: bool) -> Any:
-    return value.detach().clone().requires_grad_(need) if isinstance(value, torch.Tensor) else value
-
-
 def checked_shape(pattern: Snippet) -> None:
     """CaptureError if ``pattern`` returns nothing that it computes, or does not read a parameter."""
-    if not pattern.outputs:
-        raise CaptureError("the pattern returns nothing", hint="return what it computes")
-    if any(isinstance(value, BlockArgument) for value in pattern.outputs):
-        raise CaptureError("the pattern returns one of its parameters", hint="return only what it computes")
-    read = {operand for op in needed_tensors(pattern) for operand in op.operands}
-    for argument in pattern.block.args:
-        if argument not in read:
-            raise CaptureError(
-                f"the pattern does not use its parameter {argument._name}", hint="a match would leave it without a value"
-            )
+    if (found := flaw(pattern)) is not None:
+        raise CaptureError(found[0], hint=found[1])
 
 
 def checked(pattern: Snippet) -> Snippet:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, UnitAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, Region
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
 
 from fxc.bridge.tensors import type_of
 from fxc.bridge.values import attribute_of
 from fxc.dialects.attributes.types import SYMBOLS, device, dtype_name, is_tensor, layout, tensor_type
 from fxc.dialects.attributes.values import int_attr
-from fxc.dialects.equations import JOINT, OPERATORS, Snippet
+from fxc.dialects.equations import JOINT, OPERATORS, Snippet, function_of
 from fxc.errors import CaptureError
 from fxc.passes.patterns.traced.files import EXCLUSIVE, KEEPS_GRADIENTS, LEVEL, REPLACEMENT, SEARCH
 from fxc.passes.rewriting.unpacking import unpack_tuples
 from fxc.patterns.equation import PythonEquation, checked, differentiable_results, same_count
-from fxc.patterns.trace import with_numbers
+from fxc.patterns.trace import PythonFunction, with_numbers
 from fxc.semantics.snippets import trace_at
 
 
@@ -50,7 +50,10 @@ def _module(equation: PythonEquation, level: str, inputs: Sequence[Any]) -> Modu
         forward = trace_at(equation.search, list(map(_argument, types)), symbols, "the pattern", OPERATORS)
         results = differentiable_results(equation.search, inputs, equation.needs)
         tangents = [forward.outputs[i].type for i in results]
-    at = partial(_at, equation, level, symbols, tangents)
+
+    def at(function: PythonFunction, values: Sequence[Any]) -> Snippet:
+        return equation.at([*map(_argument, values), *tangents], level, symbols, function)
+
     search = checked(with_numbers(partial(at, equation.search), types, "the pattern", computed=False))
     replacement = with_numbers(partial(at, equation.replace), types, "the replacement", needed=False, computed=False)
     same_count(search, replacement)
@@ -61,17 +64,6 @@ def _module(equation: PythonEquation, level: str, inputs: Sequence[Any]) -> Modu
     module = ModuleOp([*declarations, *functions], {LEVEL: StringAttr(level), **marks, SYMBOLS: symbols})
     unpack_tuples(module)
     return module
-
-
-def _at(
-    equation: PythonEquation,
-    level: str,
-    symbols: DictionaryAttr,
-    tangents: Sequence[Attribute],
-    function: Callable[..., Any],
-    values: Sequence[Any],
-) -> Snippet:
-    return equation.at([*map(_argument, values), *tangents], level, symbols, function)
 
 
 def _argument(value: Any) -> Attribute:
@@ -94,12 +86,10 @@ def _symbolic(value: torch.Tensor, facts: dict[str, Attribute]) -> Attribute:
 
 
 def _function(name: str, snippet: Snippet, exclusive: Sequence[int]) -> FuncOp:
-    snippet.block.add_op(ReturnOp(*snippet.outputs))
     for argument in snippet.block.args:
         argument._name = f"arg{argument.index}"
-    types = list(snippet.block.arg_types), [value.type for value in snippet.outputs]
-    function = FuncOp(name, FunctionType.from_lists(*types), Region(snippet.block))
+    function = function_of(snippet, name)
     if exclusive:
-        marks = [DictionaryAttr({EXCLUSIVE: UnitAttr()} if i in exclusive else {}) for i in range(len(types[0]))]
+        marks = [DictionaryAttr({EXCLUSIVE: UnitAttr()} if i in exclusive else {}) for i in range(len(function.args))]
         function.properties["arg_attrs"] = ArrayAttr(marks)
     return function

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -150,18 +148,6 @@ def _parameter(
     """``argument`` where ``leaf`` is ``before``, and the next leaf of the other trace is ``after``; else ``leaf``."""
     changed = next(second) == after
     return argument if changed and leaf == before else leaf
-
-
-@contextmanager
-def quiet_fakes() -> Generator[None, None, None]:
-    """Do not log errors of fake tensors in the context."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
 
 
 def trace_symbolically(function: PythonFunction, what: str) -> Snippet:

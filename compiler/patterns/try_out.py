@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -13,21 +13,18 @@ from torch.testing import make_tensor
 from torch.utils._pytree import tree_leaves
 
 from fxc.errors import CaptureError
-from fxc.patterns.trace import other_number
+from fxc.patterns.trace import PythonFunction, other_number
 
 _TRIES = 32
 _SIZES = (1, 2, 3, 4, 5, 7)
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-Function = Callable[..., Any]
-
-
 _SPECIAL = (math.nan, 0.0)
 """Elements for which equations of real numbers fail, as ``x * 0 = 0``. Not infinities: folded weights differ there."""
 
 
 def try_out(
-    search: Function,
-    replace: Function,
+    search: PythonFunction,
+    replace: PythonFunction,
     inputs: Sequence[Any],
     needs: Sequence[bool],
     *,
@@ -56,7 +53,13 @@ def try_out(
 
 
 def _problem(
-    search: Function, replace: Function, values: Sequence[Any], needs: Sequence[bool], *, same_strides: bool, must_run: bool
+    search: PythonFunction,
+    replace: PythonFunction,
+    values: Sequence[Any],
+    needs: Sequence[bool],
+    *,
+    same_strides: bool,
+    must_run: bool,
 ) -> str | None:
     """How the functions differ for ``values``; None if they do not. ``must_run``: whether an error is a difference."""
     found = _outcome(search, values, needs)
@@ -127,7 +130,7 @@ def _filled(like: torch.Tensor, shape: list[int], dtype: torch.dtype) -> torch.T
     return like.detach().reshape(-1)[torch.randint(like.numel(), shape, device=like.device)]
 
 
-def _outcome(function: Function, values: Sequence[Any], needs: Sequence[bool]) -> list[Any] | Exception:
+def _outcome(function: PythonFunction, values: Sequence[Any], needs: Sequence[bool]) -> list[Any] | Exception:
     """The results of ``function`` on copies of ``values``, the gradients, and the copies; or its error."""
     own = [_copied(value) for value in values]
     for value, need in zip(own, needs, strict=False):
@@ -157,7 +160,7 @@ def _copied(value: Any) -> Any:
 
 
 def _difference(
-    search: Function, values: Sequence[Any], needs: Sequence[bool], found: Any, other: Any, same_strides: bool
+    search: PythonFunction, values: Sequence[Any], needs: Sequence[bool], found: Any, other: Any, same_strides: bool
 ) -> str | None:
     """How the outcomes differ; None if they are equal up to rounding."""
     (results, gradients, written), (new_results, new_gradients, new_written) = found, other
@@ -193,7 +196,7 @@ def _close(a: torch.Tensor, b: torch.Tensor, tolerance: float | None = None) -> 
     return True
 
 
-def _exact(search: Function, values: Sequence[Any], needs: Sequence[bool]) -> list[torch.Tensor]:
+def _exact(search: PythonFunction, values: Sequence[Any], needs: Sequence[bool]) -> list[torch.Tensor]:
     """The results and gradients of ``search`` in float64; none if it rejects it."""
     wide = [value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value for value in values]
     found = _outcome(search, wide, needs)
@@ -202,14 +205,10 @@ def _exact(search: Function, values: Sequence[Any], needs: Sequence[bool]) -> li
 
 def _is_as_good(a: torch.Tensor, b: torch.Tensor, exact: torch.Tensor) -> bool:
     """Whether the error of ``b`` is at most twice that of ``a``, for floating point numbers that round differently."""
-    if not a.is_floating_point() or exact.dtype is not torch.float64 or not _same_specials(a, b):
+    if not a.is_floating_point() or exact.dtype is not torch.float64 or not torch.equal(a.isfinite(), b.isfinite()):
         return False
     scale = torch.finfo(a.dtype).eps * float(exact.nan_to_num().abs().max())
     return _largest(b, exact) <= 2 * _largest(a, exact) + scale
-
-
-def _same_specials(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return torch.equal(a.isfinite(), b.isfinite())
 
 
 def _largest(a: torch.Tensor, b: torch.Tensor) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, Region
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from fxc.dialects.attributes.types import SYMBOLS
 from fxc.dialects.base.effects import has_side_effect, writes
-from fxc.dialects.equations import Snippet, needed_operations, snippet_of
+from fxc.dialects.equations import Snippet, body_of, function_of, needed_operations
 from fxc.errors import CaptureError, FxcError
 from fxc.passes.analysis.write_backs import MUTATES
 from fxc.passes.normalize.functionalize import FunctionalizePass
@@ -19,13 +19,10 @@ from fxc.passes.rewriting.unpacking import unpack_tuples
 from fxc.program.program import new_context
 
 
-def as_module(snippet: Snippet, symbols: DictionaryAttr | None, name: str = "main") -> ModuleOp:
+def as_module(snippet: Snippet, symbols: DictionaryAttr | None) -> ModuleOp:
     """A module with the operations of ``snippet``, which move into its only function."""
-    snippet.block.add_op(ReturnOp(*snippet.outputs))
-    types = list(snippet.block.arg_types), [value.type for value in snippet.outputs]
-    function = FuncOp(name, FunctionType.from_lists(*types), Region(snippet.block))
     declarations: list[Operation] = [each.clone() for each in snippet.operators.values()]
-    return ModuleOp([*declarations, function], {} if symbols is None else {SYMBOLS: symbols})
+    return ModuleOp([*declarations, function_of(snippet)], {} if symbols is None else {SYMBOLS: symbols})
 
 
 def functional(snippet: Snippet, symbols: DictionaryAttr | None) -> tuple[Snippet, dict[int, int]]:
@@ -40,11 +37,9 @@ def functional(snippet: Snippet, symbols: DictionaryAttr | None) -> tuple[Snippe
     unpack_tuples(module)
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     marks = [each.data.get(MUTATES) for each in function.res_attrs or ()]
-    block = function.body.block
-    function.body.detach_block(block)
-    found = snippet_of(block)
+    found = body_of(function)
     new = {mark.value.data: place for place, mark in enumerate(marks) if isinstance(mark, IntegerAttr)}
-    return replace(snippet, block=block, outputs=found.outputs), new
+    return replace(snippet, block=found.block, outputs=found.outputs), new
 
 
 def with_written(snippet: Snippet, new: dict[int, int], kept: Collection[int]) -> Snippet:

@@ -7,7 +7,8 @@ Views cost nothing. Symbolic sizes have their hints.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation, SSAValue
@@ -19,7 +20,7 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, target_of, toplevel
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.hinted_sizes import HintedSizes
-from fxc.passes.operators.record import Operator, Role
+from fxc.passes.operators.record import Role
 from fxc.passes.operators.rules import Constant, View
 from fxc.passes.operators.table import operator_of
 
@@ -47,13 +48,7 @@ class Cost:
         return self.busy + self.launch
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.flops + other.flops,
-            self.read + other.read,
-            self.written + other.written,
-            self.busy + other.busy,
-            self.launch + other.launch,
-        )
+        return Cost(*map(add, astuple(self), astuple(other)))
 
 
 class Costs:
@@ -92,34 +87,25 @@ class Costs:
         if not written:
             return Cost()
         record = operator_of(op)
-        is_product = record.flops is not None
         if record.flops is not None:
             flops = record.flops(op, lambda value: self.sizes.shape(value.type))
+        elif record.gathered or record.role in _MOVING or isinstance(record.formula, (View, Constant)):
+            flops = 0
         else:
-            flops = self._work(record) * max(self.sizes.elements(value.type) for value in (*op.operands, *written))
+            flops = record.cost * max(self.sizes.elements(value.type) for value in (*op.operands, *written))
         read = () if record.reads_type or isinstance(record.formula, Constant) else op.operands
-        return self._cost(flops, read, written, is_product, op.argument(record.gathered) if record.gathered else None)
-
-    def _work(self, record: Operator) -> int:
-        """The additions for one element."""
-        moves = record.gathered or record.role in _MOVING or isinstance(record.formula, (View, Constant))
-        return 0 if moves else record.cost
+        return self._cost(
+            flops, read, written, record.flops is not None, op.argument(record.gathered) if record.gathered else None
+        )
 
     def _cost(
-        self,
-        flops: int,
-        read: Iterable[SSAValue],
-        written: Iterable[SSAValue],
-        is_product: bool,
-        gathered: object = None,
+        self, flops: int, read: Iterable[SSAValue], written: Iterable[SSAValue], is_product: bool, gathered: object = None
     ) -> Cost:
         """``gathered``: the operand of which only as much is read as is written."""
         results = list(dict.fromkeys(written))
         out = sum(self.sizes.distinct_bytes(value.type) for value in results)
-        into = 0
-        for value in dict.fromkeys(read):
-            bytes = self.sizes.distinct_bytes(value.type)
-            into += min(bytes, out) if value is gathered else bytes
+        sizes = {value: self.sizes.distinct_bytes(value.type) for value in read}
+        into = sum(min(bytes, out) if value is gathered else bytes for value, bytes in sizes.items())
         target = self._target or _default_target(results)
         rate = target.products(8 * _width(results)) if is_product else target.additions()
         nanoseconds = max(flops / rate, (into + out) / target.traffic())

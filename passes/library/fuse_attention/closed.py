@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-import struct
+from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import Tree, isa
@@ -16,12 +18,10 @@ from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.torch_ops.effects import is_uninitialized
 from fxc.passes.analysis.evaluation import Evaluation
 from fxc.passes.analysis.matching import dtype, number
-from fxc.passes.library.fuse_attention.products import sizes_of
+from fxc.passes.library.fuse_attention.products import sizes_of, static
 
 _DEPTH, _ELEMENTS = 32, 1 << 20
 """The longest chain of operations, and the largest tensor, that are evaluated."""
-
-_FORMATS = {"float64": "<d", "float32": "<f", "float16": "<e"}
 
 
 class ClosedValues:
@@ -54,36 +54,18 @@ class ClosedValues:
         """The number that is passed, as a constant or as a tensor of equal elements."""
         if not isa(tree, SSAValue):
             return number(tree)
-        name, literal = dtype(tree.type) or "", self.literal(tree)
-        if literal is None or not literal.bytes:
+        elements = self.elements(tree)
+        return (
+            elements.flat[0].item() if elements is not None and elements.size and (elements == elements.flat[0]).all() else None
+        )
+
+    def elements(self, value: SSAValue) -> NDArray[np.floating[Any]] | None:
+        """The elements of a tensor of floating-point numbers; None where they are not known."""
+        name, literal, shape = dtype(value.type), self.literal(value), static(sizes_of(value))
+        if literal is None or shape is None or name not in ("float64", "float32", "float16", "bfloat16"):
             return None
-        data, width = literal.bytes, _width(name)
-        if not width or data != data[:width] * (len(data) // width):
-            return None
-        raw = b"\0\0" + data[:2] if name == "bfloat16" else data[:width]
-        return struct.unpack("<f" if name == "bfloat16" else _FORMATS[name], raw)[0]
-
-
-def _width(dtype: str) -> int:
-    return 2 if dtype == "bfloat16" else struct.calcsize(_FORMATS[dtype]) if dtype in _FORMATS else 0
-
-
-def is_causal(mask: bytes, rows: int, columns: int, kept: bytes, blocked: bytes) -> bool:
-    """Whether ``mask``, a stack of matrices, blocks exactly the elements above the diagonal."""
-    matrix = b"".join(kept * (i + 1) + blocked * (columns - i - 1) for i in range(rows)) if rows == columns else b""
-    return bool(matrix) and mask == matrix * (len(mask) // len(matrix))
-
-
-def has_row_of(mask: bytes, columns: int, blocked: bytes) -> bool:
-    """Whether ``mask`` has a row that consists of ``blocked`` only."""
-    step, row = columns * len(blocked), blocked * columns
-    return any(mask[i : i + step] == row for i in range(0, len(mask), step))
-
-
-def element(value: float, dtype: str) -> bytes:
-    """The bytes of an element of a mask."""
-    return struct.pack(_FORMATS[dtype], value)
-
-
-def defining_op(value: SSAValue) -> Operation | None:
-    return value.owner if isinstance(value.owner, Operation) else None
+        if name == "bfloat16":
+            flat = (np.frombuffer(literal.bytes, "<u2").astype("<u4") << 16).view("<f4")
+        else:
+            flat = np.frombuffer(literal.bytes, np.dtype(name).newbyteorder("<"))
+        return flat.reshape(shape)

@@ -29,13 +29,12 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from fxc.dialects.autodiff import is_differentiable
@@ -44,7 +43,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.memory import writes_anything
 from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
 from fxc.passes.analysis.statistics import count
-from fxc.passes.library.fuse_attention.closed import ClosedValues, defining_op
+from fxc.passes.library.fuse_attention.closed import ClosedValues
 from fxc.passes.library.fuse_attention.masks import Biases
 from fxc.passes.library.fuse_attention.recognition import SOFTMAXES, recognize
 from fxc.passes.library.fuse_attention.replacement import Replacement
@@ -63,7 +62,7 @@ class FuseAttentionPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
-            softmaxes = list(_softmaxes(function))
+            softmaxes = [op for op in function.walk() if isinstance(op, TorchOp) and op.operator in SOFTMAXES]
             if softmaxes and not writes_anything(function):
                 closed = ClosedValues(ctx)
                 biases = Biases(ctx, closed)
@@ -89,10 +88,6 @@ class FuseAttentionPass(ModulePass):
         return None
 
 
-def _softmaxes(function: FuncOp) -> Iterator[TorchOp]:
-    return (op for op in function.walk() if isinstance(op, TorchOp) and op.operator in SOFTMAXES)
-
-
 def _may_need_gradient(value: SSAValue) -> bool:
     """Whether ``value`` depends on a value that requires a gradient, by differentiable values."""
     waiting, seen = [value], set[SSAValue]()
@@ -101,8 +96,8 @@ def _may_need_gradient(value: SSAValue) -> bool:
         if each in seen or not is_differentiable(each.type):
             continue
         seen.add(each)
-        op = defining_op(each)
-        if op is not None and REQUIRES_GRAD not in op.attributes:
+        op = each.owner
+        if isinstance(op, Operation) and REQUIRES_GRAD not in op.attributes:
             waiting += op.operands
         elif requires_grad(each):
             return True

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import Dim
@@ -13,8 +14,8 @@ from fxc.dialects.attributes.values import bool_attr, dtype_attr, float_attr, in
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype
-from fxc.passes.library.fuse_attention.closed import ClosedValues, element, has_row_of, is_causal
-from fxc.passes.library.fuse_attention.products import sizes_of, static
+from fxc.passes.library.fuse_attention.closed import ClosedValues
+from fxc.passes.library.fuse_attention.products import expanded, regrouped, sizes_of
 from fxc.passes.library.fuse_attention.recognition import LOWEST, Attention, Mask
 from fxc.passes.rewriting.insertion import insert_call
 
@@ -52,26 +53,19 @@ class Biases:
                 if part is None:
                     return None
                 value = self._joined(value, mask, part, name, before)
-            self._known[key] = self._described(found, value, name)
+            self._known[key] = self._described(found, value)
         return self._known[key]
 
     def _shaped(self, mask: Mask, batch: Sequence[Dim], before: TorchOp) -> SSAValue | None:
         """The mask with four dimensions that broadcast with scores of the leading sizes ``batch``."""
         value = mask.unexpanded
-        sizes = sizes_of(value)
-        rows, columns = (1, 1, *sizes)[-2:]
-        leading = sizes[:-2]
-        if any(size != 1 for size in leading) and (1,) * (len(batch) - len(mask.batch)) + mask.batch != tuple(batch):
-            wide, target = static((*mask.batch, rows, columns)), static((*batch, rows, columns))
-            if wide is None or target is None:
-                return None
-            value = insert_call(self.ctx, "aten.expand.default", [value, list(map(int_attr, wide))], before)
-            return insert_call(self.ctx, "aten.reshape.default", [value, list(map(int_attr, target))], before)
-        while len(sizes_of(value)) > 4:
-            value = insert_call(self.ctx, "aten.squeeze.dim", [value, int_attr(0)], before)
-        while len(sizes_of(value)) < 4:
+        while len(sizes_of(value)) < 2:
             value = insert_call(self.ctx, "aten.unsqueeze.default", [value, int_attr(0)], before)
-        return value
+        leading = sizes_of(value)[:-2]
+        if any(size != 1 for size in leading) and (1,) * (len(batch) - len(mask.batch)) + mask.batch != tuple(batch):
+            value = expanded(self.ctx, value, mask.batch, before)
+            return None if value is None else regrouped(self.ctx, value, batch, before)
+        return regrouped(self.ctx, value, ((1,) * len(batch) + leading)[-len(batch) :], before)
 
     def _joined(self, bias: SSAValue | None, mask: Mask, part: SSAValue, name: str, before: TorchOp) -> SSAValue:
         """``bias`` after the scores with it are filled, or ``part`` is added to them."""
@@ -95,19 +89,18 @@ class Biases:
         made = call("aten.where.Scalar", part, *choices)
         return made if dtype(made.type) == name else call("aten.to.dtype", made, dtype_attr(name))
 
-    def _described(self, found: Attention, value: SSAValue | None, name: str) -> Bias:
+    def _described(self, found: Attention, value: SSAValue | None) -> Bias:
         if value is None:
             return Bias()
-        literal, sizes = self.closed.literal(value), static(sizes_of(value))
-        fills = {mask.low for mask in found.masks}
+        elements, fills = self.closed.elements(value), {mask.low for mask in found.masks}
         lows = [low for low in fills if low is not None]
-        if literal is not None and sizes is not None and literal.bytes:
-            rows, columns = sizes[-2:]
-            is_whole = (rows, columns) == (found.query.sizes[-2], found.key.sizes[-2])
-            for low in (-math.inf, LOWEST["float32"], *lows):
-                if is_whole and is_causal(literal.bytes, rows, columns, element(0.0, name), element(low, name)):
-                    return Bias(is_causal=True)
-            is_empty, *filled = (has_row_of(literal.bytes, columns, element(low, name)) for low in (-math.inf, *lows))
+        if elements is not None and elements.size:
+            rows, columns = elements.shape[-2:]
+            if rows == columns and (rows, columns) == (found.query.sizes[-2], found.key.sizes[-2]):
+                for low in (-math.inf, LOWEST["float32"], *lows):
+                    if (elements == np.where(np.tri(rows, dtype=bool), 0.0, low)).all():
+                        return Bias(is_causal=True)
+            is_empty, *filled = (bool((elements == low).all(-1).any()) for low in (-math.inf, *lows))
             return Bias(value, False, is_empty, any(filled) or len(fills) > 1, *lows[:1])
         return Bias(value, False, not fills.isdisjoint((None, -math.inf)), bool(lows), *lows[:1])
 

@@ -127,3 +127,27 @@ def static(dims: Sequence[Dim]) -> list[int] | None:
     """``dims`` if all are known."""
     known = [dim for dim in dims if isinstance(dim, int)]
     return known if len(known) == len(dims) else None
+
+
+def expanded(ctx: FxcContext, value: SSAValue, batch: Sequence[Dim], before: TorchOp) -> SSAValue | None:
+    """The matrices of ``value`` for each index of ``batch``; None where a size is symbolic."""
+    shape = (*batch, *sizes_of(value)[-2:])
+    if sizes_of(value) == shape:
+        return value
+    wide = static(shape)
+    return None if wide is None else insert_call(ctx, "aten.expand.default", [value, list(map(int_attr, wide))], before)
+
+
+def regrouped(ctx: FxcContext, value: SSAValue, target: Sequence[Dim], before: TorchOp) -> SSAValue | None:
+    """``value`` with the leading sizes ``target``, which count as many matrices; None where a size must be known."""
+    batch, target = sizes_of(value)[:-2], tuple(target)
+    more = len(target) - len(batch)
+    if target == (1,) * more + batch or batch == (1,) * -more + target:
+        for _ in range(abs(more)):
+            name = "aten.unsqueeze.default" if more > 0 else "aten.squeeze.dim"
+            value = insert_call(ctx, name, [value, int_attr(0)], before)
+        return value
+    shape = static((*target, *sizes_of(value)[-2:]))
+    if shape is None or static(batch) is None:
+        return None
+    return insert_call(ctx, "aten.reshape.default", [value, list(map(int_attr, shape))], before)

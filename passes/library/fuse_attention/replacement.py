@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import Dim, is_tensor, strides
-from fxc.dialects.attributes.values import bool_attr, enum_attr, float_attr, int_attr
+from fxc.dialects.attributes.values import bool_attr, enum_attr, float_attr
 from fxc.dialects.context import FxcContext
 from fxc.passes.analysis.matching import RESHAPES, dtype, integer, number, producer
 from fxc.passes.library.fuse_attention.masks import Biases, guard
-from fxc.passes.library.fuse_attention.products import Ordered, sizes_of, static
+from fxc.passes.library.fuse_attention.products import Ordered, expanded, regrouped, sizes_of, static
 from fxc.passes.library.fuse_attention.recognition import SAFE, Attention
 from fxc.passes.library.strided_users import types_with_steps
 from fxc.passes.rewriting.insertion import insert_call
@@ -64,35 +65,13 @@ class Replacement:
             made = guard(self.ctx, self.op, bias, made, value)
         elif bias.value is not None and bias.may_be_empty and not is_safe:
             made = guard(self.ctx, self.op, bias, made, None)
-        return self.result(made, outer, target)
+        return self.result(made, outer)
 
     def operand(self, ordered: Ordered, batch: Sequence[Dim], target: Sequence[Dim]) -> SSAValue | None:
         """The matrices of ``ordered`` for each index of ``batch``, as a tensor with the leading sizes ``target``."""
-        value, matrix = ordered.insert(self.ctx, self.op), ordered.sizes[-2:]
-        if sizes_of(value)[:-2] != tuple(batch):
-            wide = static((*batch, *matrix))
-            if wide is None:
-                return None
-            value = self.call("aten.expand.default", value, list(map(int_attr, wide)))
-        moved = self.grouped(value, batch, target)
+        value = expanded(self.ctx, ordered.insert(self.ctx, self.op), batch, self.op)
+        moved = None if value is None else regrouped(self.ctx, value, target, self.op)
         return None if moved is None else self.rows(moved)
-
-    def grouped(self, value: SSAValue, batch: Sequence[Dim], target: Sequence[Dim]) -> SSAValue | None:
-        """``value`` with the leading sizes ``target`` instead of ``batch``."""
-        if tuple(batch) == tuple(target):
-            return value
-        if tuple(target) == (1,) * (len(target) - len(batch)) + tuple(batch):
-            for _ in range(len(target) - len(batch)):
-                value = self.call("aten.unsqueeze.default", value, int_attr(0))
-            return value
-        if tuple(batch) == tuple(target)[len(target) - len(batch) :] and set(target[: len(target) - len(batch)]) == {1}:
-            for _ in range(len(target) - len(batch)):
-                value = self.call("aten.squeeze.dim", value, int_attr(0))
-            return value
-        shape = static((*target, *sizes_of(value)[-2:]))
-        if shape is None or static(batch) is None:
-            return None
-        return self.call("aten.reshape.default", value, list(map(int_attr, shape)))
 
     def rows(self, value: SSAValue) -> SSAValue:
         """``value`` with adjacent elements in its last dimension, which the fused kernel needs."""
@@ -102,18 +81,16 @@ class Replacement:
             return value
         return self.call("aten.clone.default", value, memory_format=enum_attr("contiguous_format"))
 
-    def result(self, made: SSAValue, batch: Sequence[Dim], target: Sequence[Dim]) -> SSAValue | None:
-        """``made`` in the order and with the type of the result that it replaces, except strides that users accept."""
+    def result(self, made: SSAValue, batch: Sequence[Dim]) -> SSAValue | None:
+        """``made`` with the leading sizes ``batch``, in the order and with the type of the result that it replaces.
+
+        Strides may differ where users accept them.
+        """
         old = self.op.results[0].type
-        if len(batch) < len(target) and tuple(target) == (1,) * (len(target) - len(batch)) + tuple(batch):
-            for _ in range(len(target) - len(batch)):
-                made = self.call("aten.squeeze.dim", made, int_attr(0))
-        elif tuple(batch) != tuple(target):
-            shape = static((*batch, *sizes_of(made)[-2:]))
-            if shape is None:
-                return None
-            made = self.call("aten.reshape.default", made, list(map(int_attr, shape)))
-        made = Ordered(made, self.found.output.order).insert(self.ctx, self.op)
+        moved = regrouped(self.ctx, made, batch, self.op)
+        if moved is None:
+            return None
+        made = Ordered(moved, self.found.output.order).insert(self.ctx, self.op)
         assert is_tensor(old)
         if sizes_of(made) != sizes_of(self.op.results[0]) or dtype(made.type) != dtype(old):
             self.reason = "the fused operator has a result of another type"
@@ -147,12 +124,7 @@ def _two(batch: Sequence[Dim]) -> tuple[Dim, ...] | None:
     if len(batch) <= 2:
         return (*(1,) * (2 - len(batch)), *batch)
     first = static(batch[:-1])
-    if first is None:
-        return None
-    product = 1
-    for size in first:
-        product *= size
-    return (product, batch[-1])
+    return None if first is None else (prod(first), batch[-1])
 
 
 def _ungrouped(heads: Ordered) -> tuple[Ordered, int | None]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import dropwhile, takewhile
 from typing import ClassVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, DictionaryAttr, ModuleOp, TupleType
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue, TypeAttribute
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import SYMBOLS, VALUE, is_tensor, strides
 from fxc.dialects.base.effects import aliases, is_random, writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.equations import Equation, Snippet, needed_operations, snippet_of
+from fxc.dialects.equations import Equation, Snippet, body_of, function_of, needed_operations
 from fxc.dialects.text.diagnostics import OpVerifyException, place_of
 from fxc.dialects.text.syntax import copy_names, type_text
 from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class
@@ -39,6 +38,20 @@ WRITE_BETWEEN = "a write lies between its operations"
 RANDOM_BETWEEN = "a random operator lies between its operations, and would be sampled before them"
 OTHER_MEMORY = "a returned value would share memory with other values"
 """Reasons of near misses."""
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A match: its operations in order, the values of the parameters and of the results, and where its replacement goes.
+
+    ``before``: the operation after all operands and before all users; None if there is none.
+    """
+
+    block: Block
+    ops: Sequence[Operation]
+    values: Sequence[SSAValue]
+    outputs: Sequence[SSAValue]
+    before: Operation | None
 
 
 class TracedPattern(Pattern):
@@ -105,104 +118,79 @@ class TracedPattern(Pattern):
         misses = Misses() if wanted(REMARKS) else None
         missed: tuple[str, Operation] | None = None
         for pattern, found in self.matches(op, self.new_match(misses)):
-            outputs = [found.of(value) for value in pattern.outputs]
-            values = [found.of(argument) for argument in pattern.block.args]
-            reason, where = self.obstacle(pattern, found, values, outputs, rewriter)
+            site = _site(pattern, found)
+            reason, where = self.obstacle(pattern, site, rewriter)
+            if set(found.ops) != needed_tensors(pattern):
+                reason, where = "an operation is missing", None
+            snippet = None if reason is not None else self.replacement(pattern, site.values, site.outputs)
+            if snippet is not None:
+                if self.may_alias(snippet) and self.crosses_write(site, rewriter, is_view=True):
+                    reason = WRITE_BETWEEN
+                elif any(
+                    self.shares_otherwise(pattern, snippet, i)
+                    for i, output in enumerate(site.outputs)
+                    if rewriter.memory.reaches_output(output)
+                ):
+                    reason = OTHER_MEMORY
+                else:
+                    self.replace(site, snippet, rewriter)
+                    return
             if reason is not None:
                 missed = reason, where or op
-                continue
-            snippet = self.replacement(pattern, values, outputs)
-            if snippet is None:
-                continue
-            if self.may_alias(snippet) and self.crosses_write(found, values, outputs, rewriter, is_view=True):
-                missed = WRITE_BETWEEN, op
-                continue
-            returned = [i for i, output in enumerate(outputs) if rewriter.memory.reaches_output(output)]
-            if any(self.shares_otherwise(pattern, snippet, i) for i in returned):
-                missed = OTHER_MEMORY, op
-                continue
-            before = _insertion_point(found, outputs, values)
-            assert before is not None
-            self.replace(found, snippet, values, outputs, before, rewriter)
-            return
         if missed is None and misses is not None and misses.op is not None:
             missed = misses.reason, misses.op
         if missed is not None:
             self.missed(*missed)
 
-    def obstacle(
-        self,
-        pattern: Snippet,
-        found: PatternMatch,
-        values: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
-        rewriter: PatternRewriter,
-    ) -> tuple[str | None, Operation | None]:
+    def obstacle(self, pattern: Snippet, site: _Site, rewriter: PatternRewriter) -> tuple[str | None, Operation | None]:
         """The reason why a match cannot be replaced, and the operation to blame; (None, None) if it can."""
-        if set(found.ops) != needed_tensors(pattern):
-            return "an operation is missing", None
-        if (user := _outside_user(found, outputs)) is not None:
-            return ANOTHER_USER, user
-        if (before := _insertion_point(found, outputs, values)) is None:
+        inside = [result for op in site.ops for result in op.results if result not in site.outputs]
+        users = [use.operation for result in inside for use in result.uses if use.operation not in site.ops]
+        if users:
+            return ANOTHER_USER, users[0]
+        if site.before is None:
             return NO_POSITION, None
-        if (between := _random_between(found, before)) is not None:
+        if (between := _random_between(site)) is not None:
             return RANDOM_BETWEEN, between
-        if self.crosses_write(found, values, outputs, rewriter, is_view=self.may_alias(pattern)):
+        if self.crosses_write(site, rewriter, is_view=self.may_alias(pattern)):
             return WRITE_BETWEEN, None
         return None, None
 
-    def crosses_write(
-        self,
-        found: PatternMatch,
-        values: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
-        rewriter: PatternRewriter,
-        *,
-        is_view: bool,
-    ) -> bool:
+    def crosses_write(self, site: _Site, rewriter: PatternRewriter, *, is_view: bool) -> bool:
         """Whether a write occurs between the operations of the match, or later to memory that a view in it shares."""
         if not writes_anything(rewriter.scope):
             return False
-        ops = set(found.ops.values())
-        touched = [value for op in ops for value in (*op.operands, *op.results)]
-        started, pending = False, set(ops)
-        for op in _block_of(found).ops:
-            if op in ops:
+        touched = [value for op in site.ops for value in (*op.operands, *op.results)]
+        started, pending = False, set(site.ops)
+        for op in site.block.ops:
+            if op in site.ops:
                 started = True
                 pending.discard(op)
             elif started and pending and self.writes(op, touched, rewriter):
                 return True
-            elif started and not pending and (not is_view or self.writes(op, [*values, *outputs], rewriter)):
+            elif started and not pending and (not is_view or self.writes(op, [*site.values, *site.outputs], rewriter)):
                 return is_view
         return False
 
-    def replace(
-        self,
-        found: PatternMatch,
-        snippet: Snippet,
-        values: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
-        before: Operation,
-        rewriter: PatternRewriter,
-    ) -> None:
-        ops = sorted(found.ops.values(), key=list(_block_of(found).ops).index)
-        self.matched(ops, values)
+    def replace(self, site: _Site, snippet: Snippet, rewriter: PatternRewriter) -> None:
+        self.matched(site.ops, site.values)
         self.declare(snippet)
-        new, changed = self.inline(snippet, values, ops[-1], before), list[tuple[SSAValue, Attribute]]()
-        for i, (old, value) in enumerate(zip(outputs, new, strict=True)):
+        new, changed = self.inline(snippet, site), list[tuple[SSAValue, Attribute]]()
+        for i, (old, value) in enumerate(zip(site.outputs, new, strict=True)):
             if value.type != old.type and value.type == VALUE and isinstance(value.owner, Operation):
                 new[i] = value = Rewriter.replace_value_with_new_type(value, old.type)
             if value.type != old.type and value.type != VALUE and old.type != VALUE:
                 changed.append((value, old.type))
-            if isinstance(old.owner, Operation) and isinstance(value.owner, Operation) and value not in values:
+            if isinstance(old.owner, Operation) and isinstance(value.owner, Operation) and value not in site.values:
                 value._name, value.owner.location = old._name, old.owner.location
-        rewriter.replace_match(ops, outputs, new)
+        rewriter.replace_match(site.ops, site.outputs, new)
         for value, type in changed:
             self.settle(value, type)
 
-    def inline(self, snippet: Snippet, values: Sequence[SSAValue], root: Operation, before: Operation) -> list[SSAValue]:
-        """Insert a copy of the operations before ``before``, and return the values of the outputs."""
-        mapping: dict[SSAValue, SSAValue] = dict(zip(snippet.block.args, values, strict=True))
+    def inline(self, snippet: Snippet, site: _Site) -> list[SSAValue]:
+        """Insert a copy of the operations at ``site``, and return the values of the outputs."""
+        mapping: dict[SSAValue, SSAValue] = dict(zip(snippet.block.args, site.values, strict=True))
+        root = site.ops[-1]
         needed = needed_operations(snippet) | {op for op in snippet.block.ops if writes(op) != []}
         for op in snippet.block.ops:
             if op not in needed:
@@ -211,7 +199,7 @@ class TracedPattern(Pattern):
             for old, new in zip(op.walk(), copy.walk(), strict=True):
                 copy_names(old.results, new.results)
             copy.location = op.location if root.location == UNKNOWN_LOC else CallSiteLoc(op.location, root.location)
-            Rewriter.insert_op(copy, InsertPoint.before(before))
+            Rewriter.insert_op(copy, InsertPoint(site.block, site.before))
             self.inserted.update(copy.walk())
         return [mapping[value] for value in snippet.outputs]
 
@@ -244,7 +232,7 @@ class TwoStagePattern(TracedPattern):
         self.replacements = dict[tuple[str, tuple[Attribute, ...]], Snippet | None]()
         self.arguments: tuple[Attribute, ...] = ()
         forms = [form for structure in equation.structures() for form in self.forms(structure)]
-        self.shapes = list(filter(is_matchable, forms))
+        self.shapes = [form for form in forms if flaw(form) is None]
 
     def forms(self, snippet: Snippet) -> list[Snippet]:
         """The forms in which a program may have ``snippet``: as traced, and canonical."""
@@ -253,7 +241,7 @@ class TwoStagePattern(TracedPattern):
             return [plain]
         other = _changed(plain, lambda module: apply_patterns(module, canonical_patterns()))
         differs = [op.name for op in plain.block.ops] != [op.name for op in other.block.ops]
-        return [plain, other] if differs and is_matchable(other) else [plain]
+        return [plain, other] if differs and flaw(other) is None else [plain]
 
     def form(self, snippet: Snippet) -> Snippet:
         """Convert ``snippet`` to tuple results if the program has them, else to multiple results."""
@@ -301,7 +289,7 @@ class TwoStagePattern(TracedPattern):
         key = level, arguments
         if key not in self.patterns:
             traced = self.equation.pattern(level, arguments, self.symbols)
-            self.patterns[key] = [] if traced is None else [form for form in self.forms(traced) if is_matchable(form)]
+            self.patterns[key] = [] if traced is None else [form for form in self.forms(traced) if flaw(form) is None]
         return self.patterns[key]
 
     def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet | None:
@@ -358,12 +346,15 @@ def types_at(snippet: Snippet, values: Sequence[SSAValue]) -> list[Attribute]:
     return [values[v.index].type if isinstance(v, BlockArgument) else v.type for v in snippet.outputs]
 
 
-def is_matchable(snippet: Snippet) -> bool:
-    """Whether all outputs are computed, and every argument is read by an operation that computes them."""
-    if not snippet.outputs or any(isinstance(value, BlockArgument) for value in snippet.outputs):
-        return False
-    read = {operand for op in needed_tensors(snippet) for operand in op.operands}
-    return all(argument in read for argument in snippet.block.args)
+def flaw(pattern: Snippet) -> tuple[str, str] | None:
+    """Why ``pattern`` cannot be matched, and a hint; None if it can: it reads its arguments to compute all outputs."""
+    if not pattern.outputs:
+        return "the pattern returns nothing", "return what it computes"
+    if any(isinstance(value, BlockArgument) for value in pattern.outputs):
+        return "the pattern returns one of its parameters", "return only what it computes"
+    read = {operand for op in needed_tensors(pattern) for operand in op.operands}
+    unread = [f"the pattern does not use its parameter {each._name}" for each in pattern.block.args if each not in read]
+    return (unread[0], "a match would leave it without a value") if unread else None
 
 
 def _is_marked(op: Operation) -> bool:
@@ -389,61 +380,39 @@ def shared_memory(snippet: Snippet, context: FxcContext) -> set[tuple[int, int]]
 
 def needed_tensors(snippet: Snippet) -> set[Operation]:
     """The operations that compute the outputs, without those that compute sizes and other numbers, which match by value."""
-    needed, pending = set[Operation](), list(snippet.outputs)
-    while pending:
-        value = pending.pop()
-        if isinstance(value.owner, Operation) and value.owner not in needed and not is_number(value.type):
-            needed.add(value.owner)
-            pending += value.owner.operands
-    return needed
+    return needed_operations(snippet, lambda value: not is_number(value.type))
 
 
 def _changed(snippet: Snippet, change: Callable[[ModuleOp], object]) -> Snippet:
     """A copy of ``snippet`` after ``change`` of a module with it as the only function."""
-    snippet.block.add_op(ReturnOp(*snippet.outputs))
-    original = FuncOp("snippet", ([], []), Region(snippet.block))
+    original = function_of(snippet)
     function = original.clone()
-    snippet_of(snippet.block)
-    original.body.detach_block(snippet.block)
+    body_of(original)
     change(ModuleOp([function]))
-    block = function.body.block
-    function.body.detach_block(block)
-    return replace(snippet, block=block, outputs=snippet_of(block).outputs)
+    new = body_of(function)
+    return replace(snippet, block=new.block, outputs=new.outputs)
 
 
-def _block_of(found: PatternMatch) -> Block:
-    block = next(iter(found.ops.values())).parent
+def _site(pattern: Snippet, found: PatternMatch) -> _Site:
+    block, inside = next(iter(found.ops.values())).parent, set(found.ops.values())
     assert block is not None
-    return block
+    values, outputs = ([found.of(each) for each in some] for some in (pattern.block.args, pattern.outputs))
+    ops = [op for op in block.ops if op in inside]
+    return _Site(block, ops, values, outputs, _insertion_point(block, inside, values, outputs))
 
 
-def _outside_user(found: PatternMatch, outputs: Sequence[SSAValue]) -> Operation | None:
-    """A user outside of the match of an inner value; None if there is none."""
-    ops = set(found.ops.values())
-    inside = [result for op in ops for result in op.results if result not in outputs]
-    return next((use.operation for result in inside for use in result.uses if use.operation not in ops), None)
-
-
-def _random_between(found: PatternMatch, before: Operation) -> Operation | None:
-    """A random operator outside of the match after one inside of it, and above ``before``; None if there is none."""
-    ops = set(found.ops.values())
-    above = takewhile(lambda op: op is not before, _block_of(found).ops)
-    below = dropwhile(lambda op: op not in ops or not is_random(op), above)
-    return next((op for op in below if op not in ops and any(map(is_random, op.walk()))), None)
-
-
-def _insertion_point(found: PatternMatch, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
-    """Return the operation before which to insert the replacement: after all operands, before all users; None if impossible."""
-    ops, block = set(found.ops.values()), _block_of(found)
+def _insertion_point(
+    block: Block, ops: Set[Operation], values: Sequence[SSAValue], outputs: Sequence[SSAValue]
+) -> Operation | None:
+    owners = [value.owner for value in values]
+    if not ops.isdisjoint(owners):
+        return None
     users = {
         ancestor
         for value in outputs
         for use in value.uses
         if use.operation not in ops and (ancestor := block.find_ancestor_op_in_block(use.operation)) is not None
     }
-    owners = [value.owner for value in values]
-    if not ops.isdisjoint(owners):
-        return None
     pending, operands = set(ops), {o for o in owners if isinstance(o, Operation) and o.parent is block}
     for op in block.ops:
         if op in users:
@@ -453,3 +422,10 @@ def _insertion_point(found: PatternMatch, outputs: Sequence[SSAValue], values: S
         if not pending:
             return op.next_op if not operands else None
     return None
+
+
+def _random_between(site: _Site) -> Operation | None:
+    """A random operator outside of the match after one inside of it, and above its replacement; None if there is none."""
+    above = takewhile(lambda op: op is not site.before, site.block.ops)
+    below = dropwhile(lambda op: op not in site.ops or not is_random(op), above)
+    return next((op for op in below if op not in site.ops and any(map(is_random, op.walk()))), None)

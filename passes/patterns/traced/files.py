@@ -8,18 +8,18 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import DictionaryAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr, i1
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from fxc.dialects.attributes.types import Dim, FloatType, IntType, device, is_tensor, layout, sizes
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import argument_attributes
-from fxc.dialects.equations import COMPOSITE, JOINT, OPERATORS, Snippet, snippet_of
+from fxc.dialects.equations import COMPOSITE, JOINT, OPERATORS, Snippet, body_of
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.verify.verifier import verify
-from fxc.passes.patterns.traced.engine import is_matchable
+from fxc.passes.patterns.traced.engine import flaw
 
 SEARCH, REPLACEMENT = "search", "replacement"
 LEVEL, EXCLUSIVE, KEEPS_GRADIENTS = "pattern.level", "pattern.exclusive", "pattern.keeps_gradients"
@@ -40,10 +40,7 @@ class FileEquation:
     context: FxcContext
 
     def structures(self) -> Sequence[Snippet]:
-        function = self.search.clone()
-        block = function.body.block
-        function.body.detach_block(block)
-        return [snippet_of(block, self.level)]
+        return [body_of(self.search.clone(), self.level)]
 
     def pattern(self, level: str, arguments: Sequence[Attribute], symbols: DictionaryAttr | None) -> Snippet | None:
         return self._traced(self.search, arguments, symbols)
@@ -104,12 +101,10 @@ def _equation(context: FxcContext, name: str, module: ModuleOp) -> FileEquation:
     if [argument.type for argument in search.args] != [argument.type for argument in replace.args]:
         raise OpPassFailedException(f"@{SEARCH} and @{REPLACEMENT} have other parameters", replace)
     [structure] = equation.structures()
-    results = _results(replace)
-    if len(structure.outputs) != len(results):
-        raise OpPassFailedException(
-            f"@{SEARCH} has {len(structure.outputs)} results, but @{REPLACEMENT} {len(results)}", replace
-        )
-    if not is_matchable(structure):
+    counts = [len(each.outputs) for each in (structure, body_of(replace.clone()))]
+    if counts[0] != counts[1]:
+        raise OpPassFailedException(f"@{SEARCH} has {counts[0]} results, but @{REPLACEMENT} {counts[1]}", replace)
+    if flaw(structure) is not None:
         raise OpPassFailedException(f"@{SEARCH} must return what it computes, and read each parameter", search)
     if any(writes(op) for function in (search, replace) for op in function.body.block.ops):
         raise OpPassFailedException("a pattern in a file has no mutation", search)
@@ -118,10 +113,3 @@ def _equation(context: FxcContext, name: str, module: ModuleOp) -> FileEquation:
 
 def _functions(module: ModuleOp) -> dict[str, FuncOp]:
     return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration}
-
-
-def _results(function: FuncOp) -> list[SSAValue]:
-    copy = function.clone()
-    block = copy.body.block
-    copy.body.detach_block(block)
-    return snippet_of(block).outputs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
@@ -29,21 +30,19 @@ def settle_strides(value: SSAValue, old: Attribute, context: FxcContext, *, retu
         changed, before = pending.popleft()
         for use in list(changed.uses):
             op = use.operation
-            if returned and op.has_trait(IsTerminator) and op.parent is not None and _is_function_body(op.parent):
+            if returned and op.has_trait(IsTerminator) and isinstance(op.parent_op(), FuncOp):
                 continue
             new = _inferred(op, context)
             if new is None:
-                _copy_for(op, changed, before)
+                assert is_tensor(before)
+                if (strides := types.strides(before)) is not None:
+                    raise OpVerifyException(f"the replacement returns other strides, and an op needs {list(strides)}", op)
+                contiguous_for(op, changed, before)
                 continue
             for result, type in zip(list(op.results), new, strict=True):
                 if result.type != type:
                     known = result.type
                     pending.append((Rewriter.replace_value_with_new_type(result, type), known))
-
-
-def _is_function_body(block: Block) -> bool:
-    owner = block.parent_op()
-    return owner is not None and owner.name == "func.func"
 
 
 def _inferred(op: Operation, context: FxcContext) -> list[Attribute] | None:
@@ -56,11 +55,3 @@ def _inferred(op: Operation, context: FxcContext) -> list[Attribute] | None:
         return None
     pairs = zip([result.type for result in op.results], new, strict=True)
     return new if all(a == b or only_strides_differ(a, b) for a, b in pairs) else None
-
-
-def _copy_for(op: Operation, value: SSAValue, old: Attribute) -> None:
-    """Let ``op`` use a copy of ``value`` with the layout of ``old``."""
-    assert is_tensor(old)
-    if (strides := types.strides(old)) is not None:
-        raise OpVerifyException(f"the replacement returns other strides, and an op needs {list(strides)}", op)
-    contiguous_for(op, value, old)
