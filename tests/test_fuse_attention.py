@@ -26,15 +26,18 @@ FILL_AND_MASK = {"19: GPT-2 and mask"}
 SDPA = "torch.aten.scaled_dot_product_attention.default"
 
 
-def fused(function: Callable[..., Any], inputs: Sequence[Any], gradients: bool = False) -> tuple[Callable[..., Any], int]:
-    """``function`` after the pass, and how many attentions it found."""
-    program = fxc.capture(function, tuple(inputs))
+def lowered(function: Callable[..., Any], inputs: Sequence[Any]) -> fxc.Program:
+    return fxc.run_passes(fxc.capture(function, tuple(inputs)), "lower-to-torch,canonicalize")
+
+
+def fused(program: fxc.Program, gradients: bool = False) -> tuple[Callable[..., Any], int]:
+    """``program`` after the pass, and how many attentions it found. ``gradients``: of the first three inputs."""
     if gradients:
-        learned = [{ARGUMENT: UnitAttr()} if i < 3 else {} for i in range(len(inputs))]
+        learned = [{ARGUMENT: UnitAttr()} if i < 3 else {} for i in range(len(program.main.args))]
         known = argument_attributes(program.main)
         marked = [DictionaryAttr({**facts.data, **mark}) for facts, mark in zip(known, learned, strict=True)]
         program.main.properties["arg_attrs"] = ArrayAttr(marked)
-    program = fxc.run_passes(program, f"lower-to-torch,canonicalize,fuse-attention{{gradients={str(gradients).lower()}}},dce")
+    program = fxc.run_passes(program, f"fuse-attention{{gradients={str(gradients).lower()}}},dce")
     return fxc.to_fx(program), sum(op.name == SDPA for op in program.main.walk())
 
 
@@ -64,17 +67,18 @@ def wide(inputs: Sequence[Any]) -> list[Any]:
 
 
 @pytest.mark.share(4)
-@pytest.mark.parametrize("gradients", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", sorted(FORMS))
-def test_forms(name: str, dtype: torch.dtype, gradients: bool) -> None:
+def test_forms(name: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     function, make = FORMS[name]
     inputs = make(dtype)
-    compiled, count = fused(function, inputs, gradients)
+    program = lowered(function, inputs)
     is_rounded = dtype in (torch.float64, torch.float16)  # the fill of these is not added as it is
-    assert count == (0 if name in FILL_AND_MASK and (gradients or is_rounded) else 1)
-    near(run(compiled, inputs, gradients), run(function, inputs, gradients), run(function, wide(inputs), gradients))
+    for gradients in (False, True):
+        compiled, count = fused(program, gradients)
+        assert count == (0 if name in FILL_AND_MASK and (gradients or is_rounded) else 1)
+        near(run(compiled, inputs, gradients), run(function, inputs, gradients), run(function, wide(inputs), gradients))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -85,7 +89,7 @@ def test_random_sizes(seed: int, dtype: torch.dtype) -> None:
     width = int(torch.randint(1, 40, ()))
     q, k, v = (torch.randn(batch, count, n, width, dtype=dtype) for n in (rows, keys, keys))
     mask = torch.randn(batch if seed % 2 else 1, 1, rows, keys, dtype=dtype)
-    compiled, found = fused(forms.f5, (q, k, v, mask))
+    compiled, found = fused(lowered(forms.f5, (q, k, v, mask)))
     assert found == 1
     inputs = [q, k, v, mask]
     near(run(compiled, inputs, True), run(forms.f5, inputs, True), run(forms.f5, wide(inputs), True))
@@ -108,17 +112,18 @@ def summed(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor) -> Tensor:
     return forms.f5(q, k, v, torch.zeros(blocked.shape, dtype=q.dtype).masked_fill(blocked, -math.inf))
 
 
-@pytest.mark.parametrize("gradients", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("function", [filled, chosen, low, summed], ids=lambda f: f.__name__)
-def test_rows_that_are_masked_entirely(function: Callable[..., Tensor], dtype: torch.dtype, gradients: bool) -> None:
+def test_rows_that_are_masked_entirely(function: Callable[..., Tensor], dtype: torch.dtype) -> None:
     """NaN for -inf, equal probabilities for the lowest number, and gradients of NaN where eager mode has them."""
     torch.manual_seed(0)
     inputs: list[Any] = [*forms.heads(dtype), torch.rand(forms.B, 1, forms.S, forms.T) > 0.6]
     inputs[3][0, :, 4] = True
-    compiled, count = fused(function, inputs, gradients)
-    assert count == 1
-    near(run(compiled, inputs, gradients), run(function, inputs, gradients), run(function, wide(inputs), gradients))
+    program = lowered(function, inputs)
+    for gradients in (False, True):
+        compiled, count = fused(program, gradients)
+        assert count == 1
+        near(run(compiled, inputs, gradients), run(function, inputs, gradients), run(function, wide(inputs), gradients))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -136,13 +141,13 @@ def test_a_fill_beside_another_mask(low: float | None, dtype: torch.dtype) -> No
         lambda q, k, v, a, b, m: ((q @ k.mT) + m).masked_fill(a, low).softmax(-1) @ v,
         lambda q, k, v, a, b, m: (q @ k.mT).masked_fill(a, low).masked_fill(b, low / 2).softmax(-1) @ v,
     ):
-        compiled, _ = fused(function, inputs)
+        compiled, _ = fused(lowered(function, inputs))
         near(run(compiled, inputs, False), run(function, inputs, False), run(function, wide(inputs), False))
 
 
 def test_values_with_more_leading_sizes_than_scores() -> None:
     q, k, v = forms.heads(torch.float32)
-    compiled, count = fused(forms.f1, (q[:1], k[:1], v))
+    compiled, count = fused(lowered(forms.f1, (q[:1], k[:1], v)))
     assert count == 0
     torch.testing.assert_close(compiled(q[:1], k[:1], v), forms.f1(q[:1], k[:1], v))
 
@@ -154,7 +159,7 @@ def test_float32_mask_of_half_precision_is_not_rounded(dtype: torch.dtype) -> No
     mask = torch.zeros(forms.B, 1, 1, forms.T)
     mask[1] = torch.finfo(torch.float32).min
     inputs = [*forms.tokens(dtype), mask]
-    compiled, count = fused(forms.f21, inputs)
+    compiled, count = fused(lowered(forms.f21, inputs))
     assert count == 1
     assert not forms.f21(*inputs).isnan().any()
     near(run(compiled, inputs, False), run(forms.f21, inputs, False), run(forms.f21, wide(inputs), False))
@@ -167,7 +172,7 @@ def test_not_finite_operands(where: str, value: float, keys: int) -> None:
     torch.manual_seed(0)
     inputs = forms.heads(torch.float32, keys=keys)
     inputs["qkv".index(where)][0, 0, 3, 2] = value
-    compiled, count = fused(forms.f1, inputs)
+    compiled, count = fused(lowered(forms.f1, inputs))
     assert count == 1
     torch.testing.assert_close(compiled(*inputs), forms.f1(*inputs), equal_nan=True)
 
@@ -270,6 +275,6 @@ def test_a_mask_that_is_read_twice_at_each_step() -> None:
         return forms.f5(q, k, v, mask)
 
     inputs = [torch.randn(1, 2, 16, 8) for _ in range(3)] + [torch.randn(1, 1, 16, 16)]
-    compiled, found = fused(masked, inputs, gradients=True)
+    compiled, found = fused(lowered(masked, inputs), gradients=True)
     assert found == 1
     torch.testing.assert_close(compiled(*inputs), masked(*inputs))
