@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
@@ -111,16 +112,12 @@ class PythonEquation:
         return with_written(other, written, written.keys())
 
     def pattern(self, level: str, arguments: Sequence[Attribute], symbols: DictionaryAttr | None) -> Snippet | None:
-        try:
+        with suppress(FxcError):
             return self.at(arguments, level, symbols, self.search)
-        except FxcError:
-            return None
 
     def replacement(self, level: str, arguments: Sequence[Attribute], symbols: DictionaryAttr | None) -> Snippet | None:
-        try:
+        with suppress(FxcError):
             return self.replacement_at(level, arguments, symbols)
-        except FxcError:
-            return None
 
     def replacement_at(self, level: str, arguments: Sequence[Attribute], symbols: DictionaryAttr | None) -> Snippet:
         """``replacement``. CaptureError if it cannot be traced, or writes to what the pattern does not write."""

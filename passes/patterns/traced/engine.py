@@ -261,10 +261,10 @@ class TwoStagePattern(TracedPattern):
                     self.missed("two exclusive parameters are one value", root)
                     continue
                 self.arguments = tuple(each.type if isinstance(each, SSAValue) else each for each in found)
-                types = types_of(self.arguments)
+                types = [each for each in self.arguments if isinstance(each, TypeAttribute)]
                 forms = self.at(shape.level, self.arguments)
                 if not forms:
-                    given = ", ".join(map(type_text, types_of(self.arguments)))
+                    given = ", ".join(map(type_text, types))
                     self.missed(f"it does not accept the types of a match, as ({given})", root)
                 for pattern in forms:
                     if roots(pattern)[0].name == root.name:
@@ -276,7 +276,7 @@ class TwoStagePattern(TracedPattern):
         """Yield the exact matches of ``pattern``, traced at ``types``, which the condition of the user accepts."""
         arguments = self.arguments
         for found in bindings(pattern, root, binding.copy()):
-            if [found.of(argument).type for argument in pattern.block.args] != list(types):
+            if [found.of(argument).type for argument in pattern.block.args] != types:
                 continue
             self.arguments = arguments
             if self.equation.accepts(arguments, self.symbols, place_of(root)):
@@ -301,7 +301,8 @@ class TwoStagePattern(TracedPattern):
         if snippet is None:
             self.missed("the replacement does not accept these types", outputs[-1].owner)  # type: ignore[arg-type]
             return None
-        for old, new in zip(outputs, types_at(snippet, values), strict=True):
+        for old, value in zip(outputs, snippet.outputs, strict=True):
+            new = (values[value.index] if isinstance(value, BlockArgument) else value).type
             if old.type != new and not self.fits(old, new):
                 return None
         return snippet
@@ -312,7 +313,7 @@ class TwoStagePattern(TracedPattern):
 
     def fits(self, old: SSAValue, new: Attribute) -> bool:
         """Whether a value of type ``new`` can replace ``old``, of another type: a copy restores only contiguous strides."""
-        if only_strides_differ(old.type, new) and contiguous(old.type):
+        if only_strides_differ(old.type, new) and is_tensor(old.type) and strides(old.type) is None:
             return True
         self.missed(f"the replacement returns {type_text(new)} for {type_text(old.type)}", old.owner)  # type: ignore[arg-type]
         return False
@@ -330,20 +331,6 @@ class TwoStagePattern(TracedPattern):
 def canonical_patterns() -> Dispatch:
     """The patterns of ``canonicalize``."""
     return dispatch_table(all_patterns())
-
-
-def contiguous(type: Attribute) -> bool:
-    return is_tensor(type) and strides(type) is None
-
-
-def types_of(arguments: Sequence[Attribute]) -> list[Attribute]:
-    """Those of ``arguments`` that are types, and not numbers."""
-    return [each for each in arguments if isinstance(each, TypeAttribute)]
-
-
-def types_at(snippet: Snippet, values: Sequence[SSAValue]) -> list[Attribute]:
-    """Return the types of the outputs for the parameters ``values``."""
-    return [values[v.index].type if isinstance(v, BlockArgument) else v.type for v in snippet.outputs]
 
 
 def flaw(pattern: Snippet) -> tuple[str, str] | None:
