@@ -31,7 +31,7 @@ LAYERS = {
     "passes/autodiff": "xdsl",
     "passes/joint": "xdsl networkx",
     "passes/dist": "xdsl",
-    "passes/library": "xdsl",
+    "passes/library": "xdsl numpy",
     "passes/fusion": "xdsl numpy",
     "passes/kernels": "xdsl",
     "passes/plan": "xdsl",

@@ -60,8 +60,8 @@ func.func @other_shapes(%x: tensor<1x2x3x3xf32> {fx.kind = "input"}, %w: tensor<
 /// An alpha, a reversed difference, a quotient by a tensor, a sum with a number without a bias, zero, a divisor by which weights are infinite.
 // CHECK-LABEL: func.func @other_arithmetic
 // CHECK-NOT:     torch.aten.view.default
-// CHECK:         %e = torch.aten.mul.Tensor(%5
-// CHECK:         %f = torch.aten.div.Tensor(%6
+// CHECK:         %e = torch.aten.mul.Tensor(%4, 0.0)
+// CHECK:         %f = torch.aten.div.Tensor(%5,
 // CHECK:         fx.output
 // FROZEN-LABEL: func.func @other_arithmetic
 // FROZEN-NOT:     func.call
