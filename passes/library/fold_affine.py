@@ -5,7 +5,8 @@ Assumes  inference; factors of the model are finite and not extreme; ``freeze-pa
 Ensures  a sum, difference, product or quotient of such a result, if it has no other use, and a number or a tensor of
          the model with one number per channel, is the convolution or ``linear`` with another weight and bias.
 Leaves   other shapes, such as a row along the width of images; ``alpha``; weights with other uses; transposed
-         convolutions; dtypes other than float32 and float64; quotients by tensors, which may hold zeros.
+         convolutions; dtypes other than float32 and float64; quotients by tensors, which may hold zeros; numbers
+         beyond 1e20 or below 1e-20.
 Cost     one walk.
 
 Before:

@@ -3,8 +3,9 @@
 Assumes  verified IR without writes, before autograd (``lower-to-torch``); ``gradients=false``: none is needed.
 Ensures  ``softmax(scale * q @ k^T + masks) @ v`` on the CPU, with grouped heads too, is
          ``scaled_dot_product_attention``; rows without a key stay NaN, and a mask is never rounded.
-Leaves   scores or probabilities with another use, dropout that samples, masks that need a gradient, 15 keys or
-         maybe less, different widths of keys and values; it assumes that masked scores are finite and above the fill.
+Leaves   scores or probabilities with another use, dropout that samples, masks that need a gradient, a fill that is not
+         the lowest number beside another mask, 15 keys or maybe less, different widths of keys and values; it assumes
+         that masked scores are finite and above the fill.
 Cost     one walk; masks that depend on no input are evaluated, up to a million elements.
 
 Before: fuse-attention{gradients=false}
