@@ -202,9 +202,14 @@ def _unless_shared(compiled: Callable[..., Any], graph: GraphModule, written: Se
 
 
 def _written(count: int) -> Set[int]:
-    """Indices of the ``count`` inputs of the graph that AOTAutograd compiled that are written."""
+    """Indices of the ``count`` inputs of the graph that AOTAutograd compiled that are written.
+
+    With DTensors the metadata is that of their parts; then all count if one is written.
+    """
     metadata = TracingContext.get().fw_metadata
     assert metadata is not None
+    if len(metadata.input_info) > count:
+        return set(range(count)) if any(info.mutates_data for info in metadata.input_info) else set()
     return {i for i, info in enumerate(metadata.input_info, count - len(metadata.input_info)) if info.mutates_data}
 
 

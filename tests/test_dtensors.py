@@ -215,3 +215,13 @@ def test_plan_of_another_rank() -> None:
     assert second.plan("key") == b"plan\0"
     store.set("plan/key", b"0" * 40)
     assert second.plan("key") is None, "a wrong checksum"
+
+
+def test_writes_beside_dtensors(mesh: dist.DeviceMesh) -> None:
+    def step(x: DTensor, count: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+        count.add_(1)
+        return x * 2, count + offset
+
+    compiled, x, count = torch.compile(step, backend="fxc", fullgraph=True), tensor(mesh, BOTH, 4, 4), torch.zeros(3)
+    assert compiled(x, count, torch.ones(3))[1].tolist() == [2.0] * 3
+    assert compiled(x, count, count)[1].tolist() == [4.0] * 3, "the inputs share memory"
