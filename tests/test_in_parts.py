@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
 
 import fxc
 from fxc.errors import CaptureError, FallbackWarning
@@ -111,3 +112,9 @@ def test_example_inputs_are_not_written() -> None:
     x, cache = torch.ones(3), list[torch.Tensor]()
     _compiled(function, (x, cache))
     assert not cache and x.equal(torch.ones(3))
+
+
+def test_weights_of_a_subclass_of_tensors() -> None:
+    model = nn.Linear(4, 2, bias=False).requires_grad_(False)
+    model.weight = nn.Parameter(TwoTensor(torch.ones(2, 4), torch.ones(2, 4)), requires_grad=False)
+    torch.testing.assert_close(_compiled(model, (X,))(X).a, model(X).a)

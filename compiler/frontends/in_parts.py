@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxc.errors import CaptureError, FallbackWarning
@@ -64,9 +65,10 @@ def compiled_in_parts(
         raise reason
     state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model), registered=False)
     made = CompiledInParts(model, modes, training, options, reason)
-    copied = tree_map(_copied, (tuple(args), dict(kwargs)))
+    restored = [*state_of(model).values(), *tree_leaves((args, kwargs))]
     try:
-        with unchanged([*state_of(model).values(), *tree_leaves((args, kwargs))]), quiet():
+        copied = tree_map(_copied, (tuple(args), dict(kwargs)))
+        with unchanged([value for value in restored if not is_traceable_wrapper_subclass(value)]), quiet():
             made(*copied[0], **copied[1])
     except Exception:
         raise reason from reason.__cause__
