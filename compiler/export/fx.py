@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
-from torch.utils._pytree import TreeSpec, tree_unflatten
+from torch.utils._pytree import tree_unflatten
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, TupleType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
@@ -29,12 +29,10 @@ from fxc.bridge.callables import (
 )
 from fxc.bridge.location import module_stack, node_name, note, region_location, stack_trace
 from fxc.bridge.modules import build_module
-from fxc.bridge.nesting import INPUTS, NAMES, OUTPUTS, has_keywords, spec_of
-from fxc.bridge.static_world import IS_PLAIN, StaticWorld
-from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.nesting import INPUTS, NAMES, OUTPUTS, spec_of
 from fxc.bridge.values import constant_value, python_of, run_time_constant, value_of
 from fxc.codegen.contract import KernelLaunch
-from fxc.dialects.attributes.types import SYMBOLS, NoneValueType, ValueType, tuple_type
+from fxc.dialects.attributes.types import NoneValueType, ValueType, tuple_type
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.base.effects import aliases
@@ -52,6 +50,7 @@ from fxc.errors import FxcError, InputError, WeightsError
 from fxc.export.module_tree import copy_persistence, set_module, set_tensor, training
 from fxc.export.plan_nodes import PLAN_NODES
 from fxc.export.plan_time_values import frozen_results, is_once, reads_once
+from fxc.export.user_graphs import argument_names, is_plain, world_of
 from fxc.passes.analysis.requires_grad import requires_grad
 from fxc.program.program import Program
 
@@ -79,7 +78,7 @@ class Exporter:
 
     def __init__(self, program: Program, subgraphs: Subgraphs | None = None, *, for_users: bool = False) -> None:
         self.program, self.subgraphs = program, subgraphs
-        self.world = _world(program) if for_users else None
+        self.world = world_of(program) if for_users else None
         self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
         self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
         self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, func.FuncOp)}
@@ -149,10 +148,10 @@ class Exporter:
             output.args = (tuple(back.get(value, value) if isinstance(value, Node) else value for value in kept),)
         nestings = [function.attributes.get(name) for name in (INPUTS, OUTPUTS)]
         in_spec, out_spec = (None if attr is None else spec_of(attr) for attr in nestings)
-        if in_spec is not None and out_spec is not None and not (self.world and _is_plain(body.graph, in_spec, out_spec)):
+        if in_spec is not None and out_spec is not None and not (self.world and is_plain(body.graph, in_spec, out_spec)):
             known = function.attributes.get(NAMES)
             given = list(cast(ArrayAttr[Attribute], known)) if isinstance(known, ArrayAttr) else []
-            names = [name.data for name in given if isinstance(name, StringAttr)] or _argument_names(in_spec)
+            names = [name.data for name in given if isinstance(name, StringAttr)] or argument_names(in_spec)
             body.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(names, in_spec, out_spec)))
         elif out_spec is not None:
             output.args = (tree_unflatten(output.args[0], out_spec),)
@@ -501,38 +500,3 @@ def _shares_memory(value: SSAValue, written: set[BlockArgument]) -> bool:
 
 def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:
     return list(attributes) if attributes is not None else [DictionaryAttr({})] * count
-
-
-def _world(program: Program) -> FakeWorld:
-    """A world for the types of the entry function: static if it can be, as that does not import Dynamo."""
-    symbols = program.module.attributes.get(SYMBOLS)
-    world = FakeWorld(symbols if isinstance(symbols, DictionaryAttr) else None)
-    values = [*program.main.args, *(result for op in program.main.walk() for result in op.results)]
-    try:
-        static = StaticWorld() if IS_PLAIN and symbols is None else world
-        for type in {value.type for value in values if not isinstance(value.type, ValueType)}:
-            static.fake(type)
-    except FxcError:
-        return world
-    return static
-
-
-def _is_plain(graph: Graph, in_spec: TreeSpec, out_spec: TreeSpec) -> bool:
-    """Whether the placeholders of ``graph`` are the arguments of a call, and its output node can hold the nesting."""
-    if not has_keywords(in_spec) or not all(child.is_leaf() for part in in_spec.children() for child in part.children()):
-        return False
-    keywords = in_spec.children()[1].context
-    names = [str(node.target) for node in graph.find_nodes(op="placeholder")]
-    has_names = len(names) == in_spec.num_leaves and names[in_spec.children()[0].num_children :] == keywords
-    return has_names and _is_of_lists(out_spec)
-
-
-def _is_of_lists(spec: TreeSpec) -> bool:
-    return spec.is_leaf() or (spec.type in (tuple, list, dict) and all(map(_is_of_lists, spec.children())))
-
-
-def _argument_names(in_spec: TreeSpec) -> list[str]:
-    children = in_spec.children()
-    if has_keywords(in_spec):
-        return [*(f"arg_{i}" for i in range(children[0].num_children)), *map(str, children[1].context)]
-    return [f"arg_{i}" for i in range(in_spec.num_children)]

@@ -94,8 +94,7 @@ def capture(
             if route == "export":
                 return _export_packed(model, args, kwargs) if packed else _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
-                chosen = tracer() if isinstance(tracer, type) else tracer
-                return _symbolic_trace(model, args, kwargs, concrete_args or {}, chosen)
+                return _symbolic_trace(model, args, kwargs, concrete_args or {}, tracer() if callable(tracer) else tracer)
             return _dynamo(model, args, kwargs) if route == "dynamo" else _make_fx(model, args, kwargs, bool(dynamic_shapes))
     except FxcError:
         raise
@@ -315,8 +314,7 @@ class _NoNewData(TorchFunctionMode):
 
 
 _FUNCTORCH = "torch._functorch.predispatch"
-"""The module of the calls that torch.export records for ``vmap`` and ``jvp``. They change process state; decomposition replaces
-them by operators."""
+"""The module of the calls recorded for ``vmap`` and ``jvp``, which change process state; decomposition replaces them."""
 
 
 def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
@@ -347,17 +345,14 @@ def _autocast(dtypes: Mapping[str, torch.dtype | None], *, enabled: bool) -> Gen
 def _symbolic_trace(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], concrete: Mapping[str, Any], tracer: torch.fx.Tracer
 ) -> Program:
-    forward = model.forward if isinstance(model, torch.nn.Module) else model
-    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).bind(*args, **kwargs)
     bound.apply_defaults()
     absent = {name: None for name, value in bound.arguments.items() if value is None}
     with seeds_refused():
         graph = tracer.trace(model, {**absent, **concrete} or None)
-    values = list[Any]()
-    for parameter in inspect.signature(forward).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise CaptureError("symbolic_trace does not type *args and **kwargs", hint="name each input of forward")
-        values.append(bound.arguments[parameter.name])
+    if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in bound.signature.parameters.values()):
+        raise CaptureError("symbolic_trace does not type *args and **kwargs", hint="name each input of forward")
+    values = list(bound.arguments.values())
     is_nested = isinstance(graph._codegen, _PyTreeCodeGen)
     return import_fx(GraphModule(tracer.root, graph), tree_leaves(values) if is_nested else values)
 
