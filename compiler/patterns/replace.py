@@ -20,7 +20,7 @@ from fxc.driver.runner import verify_module
 from fxc.errors import CaptureError, InputError
 from fxc.passes.analysis.memory import scopes
 from fxc.passes.analysis.stride_changes import only_strides_differ
-from fxc.passes.patterns.traced.engine import TracedPattern, TwoStagePattern
+from fxc.passes.patterns.traced.engine import Site, TracedPattern, TwoStagePattern
 from fxc.passes.patterns.traced.matching import Misses, PatternMatch, bindings
 from fxc.passes.patterns.traced.stride_changes import settle_strides
 from fxc.passes.rewriting.patterns import PatternRewriter
@@ -133,17 +133,10 @@ class _UserPattern(TracedPattern):
     rules: _Rules
     match: Match
 
-    def obstacle(
-        self,
-        pattern: Snippet,
-        found: PatternMatch,
-        values: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
-        rewriter: PatternRewriter,
-    ) -> tuple[str | None, Operation | None]:
-        reason = super().obstacle(pattern, found, values, outputs, rewriter)
+    def obstacle(self, pattern: Snippet, site: Site, rewriter: PatternRewriter) -> tuple[str | None, Operation | None]:
+        reason = super().obstacle(pattern, site, rewriter)
         if reason[0] is None:
-            self.match = _match(found, values)
+            self.match = _match(site)
             if not all(accepts(self.match) for accepts in self.rules.filters):
                 return "a match filter rejects it", None
         return reason
@@ -156,17 +149,9 @@ class _UserPattern(TracedPattern):
         same_parameters(search, function)
         return function
 
-    def replace(
-        self,
-        found: PatternMatch,
-        snippet: Snippet,
-        values: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
-        before: Operation,
-        rewriter: PatternRewriter,
-    ) -> None:
+    def replace(self, site: Site, snippet: Snippet, rewriter: PatternRewriter) -> None:
         known = set(self.inserted)
-        super().replace(found, snippet, values, outputs, before, rewriter)
+        super().replace(site, snippet, rewriter)
         made = sorted(self.inserted - known, key=list(rewriter.scope.walk()).index)
         self.program.matches.append(replace(self.match, replacements=tuple(map(_name, _results(made)))))
 
@@ -253,13 +238,11 @@ class _TorchPattern(_UserPattern, TwoStagePattern):
             raise CaptureError(str(error), op=one_line(error.op), place=place_of(error.op), hint=hint) from error
 
 
-def _match(found: PatternMatch, values: Sequence[SSAValue]) -> Match:
-    block = next(iter(found.ops.values())).parent
-    assert block is not None
-    ops = sorted(found.ops.values(), key=list(block.ops).index)
-    names = {_name(a): _name(b) for a, b in found.values.items() if isinstance(b, OpResult) and isinstance(a, OpResult)}
-    results = tuple(map(_name, _results(ops)))
-    return Match(results, tuple(map(_name, values)), place_of(ops[-1]), names, tuple(ops))
+def _match(site: Site) -> Match:
+    pairs = site.found.values.items()
+    names = {_name(a): _name(b) for a, b in pairs if isinstance(b, OpResult) and isinstance(a, OpResult)}
+    results = tuple(map(_name, _results(site.ops)))
+    return Match(results, tuple(map(_name, site.values)), place_of(site.ops[-1]), names, tuple(site.ops))
 
 
 def _results(ops: Iterable[Operation]) -> list[SSAValue]:

@@ -41,12 +41,14 @@ OTHER_MEMORY = "a returned value would share memory with other values"
 
 
 @dataclass(frozen=True)
-class _Site:
+class Site:
     """A match: its operations in order, the values of the parameters and of the results, and where its replacement goes.
 
-    ``before``: the operation after all operands and before all users; None if there is none.
+    ``found``: the values of the pattern and those that they match. ``before``: the operation after all operands and before all
+    users; None if there is none.
     """
 
+    found: PatternMatch
     block: Block
     ops: Sequence[Operation]
     values: Sequence[SSAValue]
@@ -142,7 +144,7 @@ class TracedPattern(Pattern):
         if missed is not None:
             self.missed(*missed)
 
-    def obstacle(self, pattern: Snippet, site: _Site, rewriter: PatternRewriter) -> tuple[str | None, Operation | None]:
+    def obstacle(self, pattern: Snippet, site: Site, rewriter: PatternRewriter) -> tuple[str | None, Operation | None]:
         """The reason why a match cannot be replaced, and the operation to blame; (None, None) if it can."""
         inside = [result for op in site.ops for result in op.results if result not in site.outputs]
         users = [use.operation for result in inside for use in result.uses if use.operation not in site.ops]
@@ -156,7 +158,7 @@ class TracedPattern(Pattern):
             return WRITE_BETWEEN, None
         return None, None
 
-    def crosses_write(self, site: _Site, rewriter: PatternRewriter, *, is_view: bool) -> bool:
+    def crosses_write(self, site: Site, rewriter: PatternRewriter, *, is_view: bool) -> bool:
         """Whether a write occurs between the operations of the match, or later to memory that a view in it shares."""
         if not writes_anything(rewriter.scope):
             return False
@@ -172,7 +174,7 @@ class TracedPattern(Pattern):
                 return is_view
         return False
 
-    def replace(self, site: _Site, snippet: Snippet, rewriter: PatternRewriter) -> None:
+    def replace(self, site: Site, snippet: Snippet, rewriter: PatternRewriter) -> None:
         self.matched(site.ops, site.values)
         self.declare(snippet)
         new, changed = self.inline(snippet, site), list[tuple[SSAValue, Attribute]]()
@@ -187,7 +189,7 @@ class TracedPattern(Pattern):
         for value, type in changed:
             self.settle(value, type)
 
-    def inline(self, snippet: Snippet, site: _Site) -> list[SSAValue]:
+    def inline(self, snippet: Snippet, site: Site) -> list[SSAValue]:
         """Insert a copy of the operations at ``site``, and return the values of the outputs."""
         mapping: dict[SSAValue, SSAValue] = dict(zip(snippet.block.args, site.values, strict=True))
         root = site.ops[-1]
@@ -380,12 +382,12 @@ def _changed(snippet: Snippet, change: Callable[[ModuleOp], object]) -> Snippet:
     return replace(snippet, block=new.block, outputs=new.outputs)
 
 
-def _site(pattern: Snippet, found: PatternMatch) -> _Site:
+def _site(pattern: Snippet, found: PatternMatch) -> Site:
     block, inside = next(iter(found.ops.values())).parent, set(found.ops.values())
     assert block is not None
     values, outputs = ([found.of(each) for each in some] for some in (pattern.block.args, pattern.outputs))
     ops = [op for op in block.ops if op in inside]
-    return _Site(block, ops, values, outputs, _insertion_point(block, inside, values, outputs))
+    return Site(found, block, ops, values, outputs, _insertion_point(block, inside, values, outputs))
 
 
 def _insertion_point(
@@ -411,7 +413,7 @@ def _insertion_point(
     return None
 
 
-def _random_between(site: _Site) -> Operation | None:
+def _random_between(site: Site) -> Operation | None:
     """A random operator outside of the match after one inside of it, and above its replacement; None if there is none."""
     above = takewhile(lambda op: op is not site.before, site.block.ops)
     below = dropwhile(lambda op: op not in site.ops or not is_random(op), above)
