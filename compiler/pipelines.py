@@ -188,8 +188,9 @@ DISTRIBUTED = NamedPipeline(
         PassSpec("convert-dist-to-torch"),
     ),
     options=MappingProxyType({"message": (("bucket-collectives", "bytes"),), "waiting": (("hoist-collectives", "bytes"),)}),
+    needs="dist.group",
 )  # fmt: skip
-"""Merge collectives, start them early and wait for them late. It changes nothing without ``dist.group``.
+"""Merge collectives, start them early and wait for them late. It does not run on modules without ``dist.group``.
 
 ``message``: the most bytes of a merged collective; ``waiting``: of results that were started and not awaited.
 """

@@ -116,7 +116,7 @@ def last_checkpoint(folder: Path | None) -> tuple[int, Path | None]:
 @click.option("--layout", default="data-parallel", type=click.Choice([*LAYOUTS, "tensor-parallel"]), show_default=True)
 @click.option("--full", is_flag=True, help="the large ConvNeXt, without the runs that it is compared with")
 @click.option("--steps", default=20, type=click.IntRange(1), show_default=True)
-@click.option("--compile/--no-compile", "compiled", default=False, help='by torch.compile(backend="fxc")')
+@click.option("--compile/--no-compile", "compiled", default=True, show_default=True, help='by torch.compile(backend="fxc")')
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="folder: go on from its last checkpoint, and write more")
 @click.option("--save-every", default=5, type=click.IntRange(1), show_default=True, help="steps")
 @click.option("--timeout", default=300.0, show_default=True, help="seconds after which a collective fails")

@@ -24,10 +24,14 @@ class Slot:
 
 @dataclass(frozen=True)
 class NamedPipeline:
-    """``steps`` in order. ``options``: option of the pipeline -> the passes that have it, each with its name of the option."""
+    """``steps`` in order. ``options``: option of the pipeline -> the passes that have it, each with its name of the option.
+
+    ``needs``: a name of operations; the steps do not run on a module that holds none.
+    """
 
     steps: tuple[Spec | Slot, ...]
     options: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=lambda: MappingProxyType({}))
+    needs: str | None = None
 
     def specs(self, name: str, given: Setting = ()) -> tuple[Spec, ...]:
         """The passes of ``name{given}``. PipelineError for an option that the pipeline does not have."""

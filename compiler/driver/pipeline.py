@@ -24,10 +24,14 @@ class Anchored:
 
 @dataclass(frozen=True)
 class NamedSteps:
-    """A named pipeline: ``steps`` run as if they were written in its position."""
+    """A named pipeline: ``steps`` run as if they were written in its position.
+
+    ``needs``: a name of operations; the steps do not run on a module that holds none.
+    """
 
     name: str
     steps: tuple[Step, ...]
+    needs: str | None = None
 
 
 Step = ModulePass | Anchored | NamedSteps
@@ -45,7 +49,8 @@ def _resolve_one(spec: Spec, registry: PassRegistry, named: Mapping[str, NamedPi
             raise PipelineError(f"{spec.op_name}(...) does not name an op", hint="nest as in func.func(cse,dce)")
         return Anchored(spec.op_name, resolve(spec.items, registry, named))
     if spec.name in named:
-        return NamedSteps(spec.name, resolve(named[spec.name].specs(spec.name, spec.options), registry, named))
+        pipeline = named[spec.name]
+        return NamedSteps(spec.name, resolve(pipeline.specs(spec.name, spec.options), registry, named), pipeline.needs)
     if spec.name not in registry:
         names = [*registry.names(), *named]
         raise PipelineError(

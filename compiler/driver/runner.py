@@ -143,6 +143,8 @@ class _Run:
     def steps(self, steps: Sequence[Step], module: ModuleOp, inside: Isolated | None) -> None:
         for step in steps:
             if isinstance(step, NamedSteps):
+                if step.needs is not None and all(op.name != step.needs for op in module.ops):
+                    continue
                 with self.options.timer.scope(step.name):
                     self.steps(step.steps, module, inside)
             elif isinstance(step, Anchored):
