@@ -283,9 +283,27 @@ def _plan_of(
     """The plan of ``program`` after ``passes``. Loads the result for an equal program from the cache. ``program`` is changed.
 
     ``signature``: of the program before the passes. With ``written`` the plan has copies of all weights but these.
+    CollectiveError where other ranks have other collectives. If it is the passes that make them differ, as they may where
+    shards are uneven, the collectives stay as captured.
     """
-    options, cached = passes.options, CachedCompilation.of(program, passes)
     store = RankStore.of_process()
+    if store is None or not any(isinstance(op, dist.GroupOp) for op in program.module.ops):
+        return _compiled(program, passes, signature, training, written, store)
+    plain, captured = passes.without("distributed"), program.copy()
+    plan = _compiled(program, passes, signature, training, written, store)
+    wrong = check_order(plan.ir.module, store)
+    if wrong is not None and plain is not passes:
+        plan = _compiled(captured, plain, signature, training, written, store)
+        wrong = check_order(plan.ir.module, store, as_captured=True)
+    if wrong is not None:
+        raise wrong
+    return plan
+
+
+def _compiled(
+    program: Program, passes: Passes, signature: Signature, training: bool, written: Set[str] | None, store: RankStore | None
+) -> ExecutionPlan:
+    options, cached = passes.options, CachedCompilation.of(program, passes)
     may_run_as_it_is = not (options.freeze or options.strict or options.move_inputs)
 
     def export(program: Program, kernels: Mapping[str, KernelCode]) -> ExecutionPlan:
@@ -311,8 +329,6 @@ def _plan_of(
             if captured is not None:
                 plan.watch_first_call(watch_first_call(captured, program, boxed=BOXED in program.main.attributes))
     plan.times = MappingProxyType(passes.timer.stages())
-    if store is not None and any(isinstance(op, dist.GroupOp) for op in program.module.ops):
-        check_order(plan.ir.module, store)
     if options.cuda_graphs:
         plan.use_cuda_graphs()
     return plan

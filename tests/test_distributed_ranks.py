@@ -28,7 +28,7 @@ class Gathered(nn.Module):
 
 def model() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 8)).double()
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 7)).double()  # 7: uneven shards
 
 
 def distributed(layout: str, mesh: dist.DeviceMesh, x: Tensor, y: Tensor) -> tuple[nn.Module, Tensor, Tensor]:
@@ -68,7 +68,7 @@ def trained(layout: str, mesh: dist.DeviceMesh, backend: str | None) -> list[Ten
     from torch.distributed.tensor import DTensor
 
     torch.manual_seed(1)
-    whole, x, y = distributed(layout, mesh, torch.randn(8, 16).double(), torch.randint(0, 8, (8,)))
+    whole, x, y = distributed(layout, mesh, torch.randn(8, 16).double(), torch.randint(0, 7, (8,)))
 
     def step(x: Tensor, y: Tensor) -> Tensor:
         return nn.functional.cross_entropy(whole(x), y)
@@ -101,6 +101,7 @@ def first_layouts() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"FXC_CACHE_DIR": folder, "FXC_CACHE_PLANS": "1"}
         compile_once(mesh)
+    leave_what_one_rank_cannot_merge(mesh)
     refuse_different_graphs(mesh)
 
 
@@ -118,6 +119,21 @@ def compile_once(mesh: dist.DeviceMesh) -> None:
     count = torch.tensor(len(runs))
     dist.all_reduce(count)
     assert count == 1, f"{count} ranks compile"
+
+
+def leave_what_one_rank_cannot_merge(mesh: dist.DeviceMesh) -> None:
+    """The second collective of one rank needs the result of the first: both ranks have two."""
+    rank, group = dist.get_rank(), mesh.get_group()
+
+    def step(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        total = functional.all_reduce(x, "sum", group)
+        return total, functional.all_reduce(y + total if rank else y * 2, "sum", group)
+
+    x, y = torch.full((3,), 1.0), torch.full((3,), 10.0)
+    for _ in range(2):
+        torch._dynamo.reset()
+        total, more = torch.compile(step, backend="fxc", fullgraph=True)(x, y)
+        assert (total.tolist(), more.tolist()) == ([2.0] * 3, [32.0] * 3)
 
 
 def refuse_different_graphs(mesh: dist.DeviceMesh) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
 from fxc.dialects.target import set_target
 from fxc.driver.instrumentation import Instrumentation
 from fxc.driver.pipeline import Step, pipeline_text, steps_from
+from fxc.driver.pipeline_text import PassSpec, parse
 from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
 from fxc.driver.runner import RunOptions, run_pipeline
@@ -43,6 +44,12 @@ class Passes:
         for extra in self.options.passes:
             registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
         return parse_pipeline(self.pipeline, registry)
+
+    def without(self, name: str) -> Passes:
+        """These passes without the pass or pipeline ``name``; the same object where there is none."""
+        specs = parse(self.pipeline)
+        others = [spec for spec in specs if not (isinstance(spec, PassSpec) and spec.name == name)]
+        return self if len(others) == len(specs) else replace(self, pipeline=",".join(map(str, others)))
 
     def run(self, program: Program) -> None:
         """Run over ``program`` in place. The program may come from a user, so declared types are checked."""

@@ -39,23 +39,27 @@ class Collective(NamedTuple):
     place: str | None = None
 
 
-def check_order(module: ModuleOp, store: RankStore) -> None:
-    """Compare the collectives of ``module`` with those that the other ranks compile.
+def check_order(module: ModuleOp, store: RankStore, *, as_captured: bool = False) -> CollectiveError | None:
+    """Compare the collectives of ``module`` with those that the other ranks compile, and return the error if they differ.
 
-    The n-th sequence of a rank, without those that it had before, is the n-th of every other rank. CollectiveError where it is
-    not, or where a rank does not compile it within the timeout of the process group.
+    The n-th sequence of a rank, without those that it had before, is the n-th of every other rank. If two of the ranks differ,
+    all of them get an error; then each compares what it has ``as_captured``, a sequence of the list even if it is not new.
+    CollectiveError where a rank does not compile one within the timeout of the process group.
     """
     mine = [*collectives_of(module, store.rank)]
     peers = sorted({rank for each in mine for rank in each.ranks} - {store.rank})
-    if not peers or (n := store.append(json.dumps(mine))) is None:
-        return
+    if not peers:
+        return None
+    n, wrong = store.index_of(json.dumps([as_captured, mine])), None
     for peer in peers:
         entry = store.entry_of(peer, n)
         if entry is None:
             message = f"rank {peer} compiles no collectives, for {store.seconds:g} s, and rank {store.rank} {mine[0].text}"
             raise CollectiveError(message, place=mine[0].place, hint=_SAME)
-        if (wrong := difference(mine, [Collective(*each) for each in json.loads(entry)], store.rank, peer)) is not None:
-            raise wrong
+        wrong = wrong or difference(mine, [Collective(*each) for each in json.loads(entry)[1]], store.rank, peer)
+    if store.agree(n, peers, is_right=wrong is None):
+        return None
+    return wrong or CollectiveError("two other ranks have different collectives", place=mine[0].place, hint=_SAME)
 
 
 def difference(mine: Sequence[Collective], theirs: Sequence[Collective], me: int, peer: int) -> CollectiveError | None:

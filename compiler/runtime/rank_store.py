@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -32,11 +33,12 @@ class RankStore:
         store: Any = _get_default_store()
         return cls(PrefixStore("fxc", store), distributed.get_rank(), store.timeout.total_seconds())
 
-    def append(self, text: str) -> int | None:
-        """Append ``text`` to the list of this rank, and return its index; None where it is there already."""
+    def index_of(self, text: str) -> int:
+        """The index of ``text`` in the list of this rank, to which it is appended if it is not there."""
         count = self.store.add(f"{self.rank}/count", 0)
-        if any(self.store.get(f"{self.rank}/{i}") == text.encode() for i in range(count)):
-            return None
+        for i in range(count):
+            if self.store.get(f"{self.rank}/{i}") == text.encode():
+                return i
         self.store.set(f"{self.rank}/{count}", text)
         self.store.add(f"{self.rank}/count", 1)
         return count
@@ -45,6 +47,11 @@ class RankStore:
         """The entry in the list of ``rank``, when it is there; None where it is not within the time."""
         found = self._waited(f"{rank}/{index}")
         return None if found is None else found.decode()
+
+    def agree(self, index: int, ranks: Sequence[int], *, is_right: bool) -> bool:
+        """Whether ``is_right`` holds for the entry at ``index`` on this rank and on all of ``ranks``, which call this, too."""
+        self.store.set(f"{self.rank}/{index}/right", str(is_right))
+        return is_right & all([self._waited(f"{rank}/{index}/right") == b"True" for rank in ranks])
 
     def claim(self, key: str) -> bool:
         """Whether this rank is the first one to claim ``key``."""
