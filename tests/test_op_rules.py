@@ -315,7 +315,7 @@ def alone(op: Operation) -> Operation:
 
 
 def examples() -> Iterator[Operation]:
-    for name in ("fx", "torch", "torch_higher_order", "tile", "tile_accumulate", "tile_assert", "autodiff"):
+    for name in ("fx", "torch", "torch_higher_order", "tile", "tile_accumulate", "tile_assert", "autodiff", "dist"):
         for text in (ROOT / "lit_tests" / "dialects" / f"{name}.mlir").read_text().split("// -----"):
             yield from parse_module(new_context(), text).walk()
     yield from parse("func.func @f() { %a = torch.constant([1.0]) : tensor<1xf32> func.return }").walk()
