@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -181,15 +182,22 @@ def test_order_of_collectives() -> None:
     store, sum = dist.HashStore(), [*collectives_of(two().module, 0)]
     assert len(sum) == 2 and all(each.ranks == [0, 1] for each in sum)
     ranks = [RankStore(store, rank, 1) for rank in range(2)]
+
+    def check(*programs: fxc.Program, as_captured: bool = False) -> list[CollectiveError | None]:
+        """What each rank finds; they compile at the same time."""
+        with ThreadPoolExecutor() as pool:
+            return [*pool.map(lambda each, rank: check_order(each.module, rank, as_captured=as_captured), programs, ranks)]
+
     with pytest.raises(CollectiveError, match="rank 1 compiles no collectives, for 1 s"):
-        check_order(two().module, ranks[0])
-    check_order(two().module, ranks[1])
-    check_order(two().module, ranks[0])  # is not compared again, so no rank waits
-    with pytest.raises(CollectiveError, match="rank 1 compiles no"):
-        check_order(two("avg").module, ranks[0])
-    texts = [f"has all_reduce over mesh(dp) of tensor<{each}" for each in ("5xf32> sum", "4xf32> avg")]
-    with pytest.raises(CollectiveError, match=re.escape(f"rank 1 {texts[0]}, rank 0 {texts[1]}")):
-        check_order(two(rows=5).module, ranks[1])
+        check(two())
+    assert check(two(), two()) == [None, None]
+    assert check(two()) == [None], "what all ranks have had is there, so no rank waits"
+    found = check(two("avg"), two(rows=5))
+    texts = [f"has all_reduce over mesh(dp) of tensor<{each}" for each in ("4xf32> avg", "5xf32> sum")]
+    for rank, error in enumerate(found):
+        assert f"rank {rank} {texts[rank]}, rank {1 - rank} {texts[1 - rank]}" in str(error)
+    assert all(check(two("avg"), two(rows=5))), "the error stays"
+    assert check(two("avg"), two("avg"), as_captured=True) == [None, None]
 
 
 @pytest.mark.parametrize(
