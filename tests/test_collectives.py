@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from datetime import timedelta
-from pathlib import Path
-from subprocess import PIPE, Popen
 from time import perf_counter
 
 import pytest
@@ -21,6 +17,7 @@ from fxc.options import Options
 from fxc.passes.dist.links import COLLECTIVES, Link, Links, links_attr
 from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, Timeline, simulate
 from fxc.testing import parse, run_pass
+from tests.ranks import run
 
 _TEXT = """
 dist.mesh @mesh "cpu" (dp = 2)
@@ -57,12 +54,10 @@ SCHEDULED = (
 )
 
 
-def _run_rank(rank: int, folder: str) -> None:
+def check_rank() -> None:
     """Run the program on one of two ranks: as it is, with operations of ``dist``, and compiled."""
-    ranks = 2
+    rank, ranks = distributed.get_rank(), distributed.get_world_size()
     torch.set_num_threads(1)
-    limit = timedelta(seconds=60)
-    distributed.init_process_group("gloo", f"file://{folder}/store", limit, ranks, rank)
     world = distributed.group.WORLD
     assert world is not None
     text = PROGRAM.replace("GROUP", world.group_name)
@@ -83,20 +78,11 @@ def _run_rank(rank: int, folder: str) -> None:
     torch.testing.assert_close(expected[1], product)
     links = measure(torch.device("cpu"), "dp")
     assert [link.collective for link in links] == list(COLLECTIVES) and min(link.bytes_per_us for link in links) > 0
-    distributed.destroy_process_group()
 
 
-@pytest.mark.timeout(120)
-def test_two_ranks(tmp_path: Path) -> None:
+def test_two_ranks() -> None:
     """What passes moved and merged computes on both ranks what eager calls do."""
-    command = [sys.executable, __file__, str(tmp_path)]
-    runs = [Popen([*command, str(rank)], stderr=PIPE, text=True) for rank in range(2)]
-    try:
-        errors = [run.communicate(timeout=100)[1] for run in runs]
-    finally:
-        for run in runs:
-            run.kill()
-    assert [run.returncode for run in runs] == [0, 0], "\n".join(errors)
+    run(check_rank, 2, timeout=100)
 
 
 def _collectives(text: str) -> list[CollectiveOp]:
@@ -189,7 +175,3 @@ def test_early_starts_hide_communication() -> None:
     assert plain.exposed() == pytest.approx(4 * gather) and plain.in_flight == 1 << 22
     assert early.exposed() == pytest.approx(gather) and early.in_flight == 4 << 22
     assert bounded.exposed() == pytest.approx(gather) and bounded.in_flight == 1 << 22
-
-
-if __name__ == "__main__":
-    _run_rank(int(sys.argv[2]), sys.argv[1])

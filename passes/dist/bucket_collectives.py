@@ -2,7 +2,8 @@
 
 Assumes  ``sink-waits`` ran; every rank has this text but for the names of its groups, so that all decide alike.
 Ensures  reductions in the order of their starts, and gathers in that of their first waits, are merged into collectives
-         of several operands with together at most ``bytes``. A merged one starts when its last operand is computed.
+         of several operands with together at most ``bytes``. A merged one starts when its last operand is computed;
+         what computes an operand from an argument alone, as a cast or a padding, moves there.
 Leaves   single operands of more bytes; collectives that need the result of another, and those between which memory is
          written. It holds for ``all_reduce``, ``reduce_scatter`` and ``all_gather``.
 Cost     one walk, and the users of each collective.
@@ -42,7 +43,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import device, is_tensor
-from fxc.dialects.dist import AllGatherOp, AllReduceOp, CollectiveOp, ReduceScatterOp
+from fxc.dialects.base.effects import has_side_effect
+from fxc.dialects.dist import AllGatherOp, AllReduceOp, CollectiveOp, ReduceScatterOp, WaitOp
 from fxc.dialects.text.syntax import copy_names
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.statistics import count
@@ -88,6 +90,7 @@ class _Buckets:
     def __init__(self, block: Block, sizes: HintedSizes, limit: int) -> None:
         self.block, self.sizes, self.limit = block, sizes, limit
         self.ops, self.order = list(block.ops), positions(block)
+        self.moved = dict[Operation, None]()
         self.barriers = [self.order[op] for op in self.ops if is_barrier(op)]
 
     def run(self) -> None:
@@ -116,8 +119,21 @@ class _Buckets:
         user = first_user(op.values, self.block, self.order)
         return len(self.ops) - 1 if user is None else self.order[user]
 
+    def chain(self, op: CollectiveOp) -> list[Operation]:
+        """What computes the operand of a gather from an argument, if only that does, and nothing before is a barrier."""
+        found, value = list[Operation](), op.inputs[0]
+        if len(op.inputs) > 1 or not isinstance(op, AllGatherOp) or bisect_left(self.barriers, self.order[op]):
+            return []
+        while isinstance(owner := value.owner, Operation):
+            is_fixed = owner.regions or isinstance(owner, (CollectiveOp, WaitOp)) or has_side_effect(owner)
+            if is_fixed or len(owner.operands) != 1 or owner.parent is not self.block:
+                return []
+            found.append(owner)
+            value = owner.operands[0]
+        return found[::-1] if value.owner is self.block else []
+
     def span(self, op: CollectiveOp) -> _Span:
-        owners = [operand.owner for operand in op.inputs]
+        owners = [] if self.chain(op) else [operand.owner for operand in op.inputs]
         made = [in_block(owner, self.block) for owner in owners if isinstance(owner, Operation)]
         computed = max((self.order[each] for each in made if each is not None), default=-1)
         return _Span(message_bytes(op, self.sizes), self.order[op], self.order[op], computed, self.need(op))
@@ -136,7 +152,13 @@ class _Buckets:
         inputs: list[SSAValue] = [operand for op in ops for operand in op.inputs]
         made = type(ops[0]).of(ops[0].group.root_reference.data, inputs, [each.type for each in results], **more)
         made.location = ops[0].location
-        self.block.insert_op_before(made, self.ops[span.place])
+        moved = [each for op in ops for each in self.chain(op) if self.order[each] >= span.place]
+        self.moved |= dict.fromkeys(moved)
+        place = next(each for each in self.ops[span.place :] if each not in self.moved)
+        for each in dict.fromkeys(moved):
+            each.detach()
+            self.block.insert_op_before(each, place)
+        self.block.insert_op_before(made, place)
         copy_names(results, made.values)
         for old, new in zip(results, made.values, strict=True):
             old.replace_all_uses_with(new)

@@ -82,3 +82,51 @@ func.func @kinds(%x: tensor<4xf32>) {
   %d = dist.reduce_scatter "sum" over @dp (%x) : (tensor<4xf32>) -> tensor<2xf32>
   fx.output() : () -> ()
 }
+
+// -----
+
+/// What computes the operand of a gather from an argument moves up: a cast, or the padding of an uneven shard.
+// CHECK-LABEL: func.func @operands_of_arguments
+// CHECK-NEXT:    %c = torch.aten._to_copy.default(%p
+// CHECK-NEXT:    %d = torch.aten.constant_pad_nd.default(%q
+// CHECK-NEXT:    %e = torch.aten.alias.default(%d)
+// CHECK-NEXT:    %r, %s = dist.all_gather over @dp (%c, %e)
+// CHECK-NEXT:    %u = dist.wait %r
+dist.group @dp "0" ranks [0, 1]
+func.func @operands_of_arguments(%p: tensor<4xf64>, %q: tensor<2xf32>) {
+  %c = torch.aten._to_copy.default(%p, dtype = f32) : (tensor<4xf64>) -> tensor<4xf32>
+  %r = dist.all_gather over @dp (%c) : (tensor<4xf32>) -> tensor<8xf32>
+  %u = dist.wait %r : tensor<8xf32>
+  %y = torch.aten.exp.default(%u) : (tensor<8xf32>) -> tensor<8xf32>
+  %d = torch.aten.constant_pad_nd.default(%q, [0, 1]) : (tensor<2xf32>) -> tensor<3xf32>
+  %e = torch.aten.alias.default(%d) : (tensor<3xf32>) -> tensor<3xf32>
+  %s = dist.all_gather over @dp (%e) : (tensor<3xf32>) -> tensor<6xf32>
+  %v = dist.wait %s : tensor<6xf32>
+  fx.output(%y, %v) : (tensor<8xf32>, tensor<6xf32>) -> ()
+}
+
+// -----
+
+/// Not what an operation computes that another gather needs first, that reads a computed value, or that follows a write.
+// CHECK-LABEL: func.func @operands_of_others
+// CHECK-COUNT-2: dist.all_gather over @dp (%{{.}})
+// CHECK-LABEL: func.func @after_a_write
+// CHECK-COUNT-2: dist.all_gather over @dp (%{{.}})
+dist.group @dp "0" ranks [0, 1]
+func.func @operands_of_others(%p: tensor<4xf32>) {
+  %r = dist.all_gather over @dp (%p) : (tensor<4xf32>) -> tensor<8xf32>
+  %u = dist.wait %r : tensor<8xf32>
+  %e = torch.aten.exp.default(%u) : (tensor<8xf32>) -> tensor<8xf32>
+  %s = dist.all_gather over @dp (%e) : (tensor<8xf32>) -> tensor<16xf32>
+  %v = dist.wait %s : tensor<16xf32>
+  fx.output(%v) : (tensor<16xf32>) -> ()
+}
+func.func @after_a_write(%p: tensor<4xf32>, %q: tensor<4xf32>) {
+  %r = dist.all_gather over @dp (%p) : (tensor<4xf32>) -> tensor<8xf32>
+  %u = dist.wait %r : tensor<8xf32>
+  %w = torch.aten.relu_.default(%q) : (tensor<4xf32>) -> tensor<4xf32>
+  %e = torch.aten.exp.default(%q) : (tensor<4xf32>) -> tensor<4xf32>
+  %s = dist.all_gather over @dp (%e) : (tensor<4xf32>) -> tensor<8xf32>
+  %v = dist.wait %s : tensor<8xf32>
+  fx.output(%u, %v) : (tensor<8xf32>, tensor<8xf32>) -> ()
+}
