@@ -2,8 +2,8 @@
 
 ``--hypothesis-profile=long`` looks for new examples; ``default`` has the same ones every time, and ``share``, which is loaded
 without ``--all-cases``, fewer of them. ``@pytest.mark.share(n)`` stands at tests of which one case of ``n`` runs, always the
-same; all of them with ``--all-cases``. There the kernels that tests make are proved to stay inside of their buffers;
-``@pytest.mark.not_proved`` stands at tests of whose kernels z3 cannot prove all.
+same, and none for ``share(0)``; all of them with ``--all-cases``. There the kernels that tests make are proved to stay inside
+of their buffers; ``@pytest.mark.not_proved`` stands at tests of whose kernels z3 cannot prove all.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
     for item in items:
         if (share := item.get_closest_marker("share")) is None:
             chosen.add(item)
-        else:
+        elif share.args[0]:
             shared[item.nodeid.partition("[")[0], share.args[0]].append(item)
     for (_, of), cases in shared.items():
         cases.sort(key=lambda item: zlib.crc32(item.name.encode()) % of)

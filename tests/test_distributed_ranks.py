@@ -149,6 +149,6 @@ def test_two_ranks() -> None:
     run(first_layouts, 2, timeout=300)
 
 
-@pytest.mark.share(16)
+@pytest.mark.share(0)
 def test_two_ranks_in_other_layouts() -> None:
     run(other_layouts, 2, timeout=300)
