@@ -303,6 +303,7 @@ def _plan_of(
 def _compiled(
     program: Program, passes: Passes, signature: Signature, training: bool, written: Set[str] | None, store: RankStore | None
 ) -> ExecutionPlan:
+    """``_plan_of``, whatever the collectives of other ranks are; one of the ranks in ``store`` compiles an equal program."""
     options, cached = passes.options, CachedCompilation.of(program, passes)
     may_run_as_it_is = not (options.freeze or options.strict or options.move_inputs)
 

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node=4 examples/train_convnext.py --layout spatial
     torchrun --nproc-per-node=2 examples/train_convnext.py --model gpt2 --layout tensor-parallel
-    torchrun --nproc-per-node=2 --max-restarts=1 examples/train_convnext.py --checkpoint build/run --kill-rank 1 --kill-step 7
+    torchrun --nproc-per-node=2 --max-restarts=3 examples/train_convnext.py --checkpoint build/run --kill-rank 1 --kill-step 7
 
 The last one kills a rank: torchrun starts all of them again, and they go on from the last checkpoint with the same losses.
 ``--full`` is ConvNeXt of depths 3, 3, 27, 3 and widths 256 to 2048, for GPUs.

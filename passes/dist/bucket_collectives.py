@@ -90,7 +90,7 @@ class _Buckets:
     def __init__(self, block: Block, sizes: HintedSizes, limit: int) -> None:
         self.block, self.sizes, self.limit = block, sizes, limit
         self.ops, self.order = list(block.ops), positions(block)
-        self.moved = dict[Operation, None]()
+        self.moved = set[Operation]()
         self.barriers = [self.order[op] for op in self.ops if is_barrier(op)]
 
     def run(self) -> None:
@@ -152,10 +152,10 @@ class _Buckets:
         inputs: list[SSAValue] = [operand for op in ops for operand in op.inputs]
         made = type(ops[0]).of(ops[0].group.root_reference.data, inputs, [each.type for each in results], **more)
         made.location = ops[0].location
-        moved = [each for op in ops for each in self.chain(op) if self.order[each] >= span.place]
-        self.moved |= dict.fromkeys(moved)
+        moved = dict.fromkeys(each for op in ops for each in self.chain(op) if self.order[each] >= span.place)
+        self.moved.update(moved)
         place = next(each for each in self.ops[span.place :] if each not in self.moved)
-        for each in dict.fromkeys(moved):
+        for each in moved:
             each.detach()
             self.block.insert_op_before(each, place)
         self.block.insert_op_before(made, place)

@@ -9,14 +9,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.base.effects import has_side_effect, is_random, writes
-from fxc.dialects.dist import AllGatherOp, CollectiveOp, GroupOp, WaitOp
+from fxc.dialects.dist import AllGatherOp, CollectiveOp, WaitOp
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 
 
 def bodies(module: ModuleOp) -> Iterator[Block]:
-    """The blocks of ``module`` with a collective or a wait, without those of nested modules. None without a group."""
-    has_groups = any(isinstance(op, GroupOp) for op in module.ops)
-    for function in module.ops if has_groups else ():
+    """The blocks of ``module`` with a collective or a wait, without those of nested modules."""
+    for function in module.ops:
         if isinstance(function, FuncOp):
             blocks = [block for op in function.walk() for region in op.regions for block in region.blocks]
             yield from (block for block in blocks if any(isinstance(op, (CollectiveOp, WaitOp)) for op in block.ops))
