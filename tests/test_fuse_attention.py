@@ -278,3 +278,39 @@ def test_a_mask_that_is_read_twice_at_each_step() -> None:
     compiled, found = fused(lowered(masked, inputs), gradients=True)
     assert found == 1
     torch.testing.assert_close(compiled(*inputs), masked(*inputs))
+
+
+class Biased(torch.nn.Module):
+    """Attention with a learned bias, as T5 has, whose result is read in another order."""
+
+    def __init__(self, direct: bool) -> None:
+        super().__init__()
+        self.direct, self.bias, self.project = direct, torch.nn.Parameter(torch.randn(2, 17, 17)), torch.nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.project(x).view(2, 17, 2, 8).transpose(1, 2)
+        bias = self.bias if self.direct else self.bias.tanh()[None]
+        mixed = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, bias, is_causal=False)
+        return mixed.transpose(1, 2).contiguous().view(2, 17, -1)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("how", ["training", "inference", "torch.compile"])
+def test_learned_mask(direct: bool, how: str) -> None:
+    """PyTorch calls another operator, with other strides, where a mask requires a gradient."""
+    torch.manual_seed(0)
+    model, x = Biased(direct), torch.randn(2, 17, 16)
+    compiled = (
+        torch.compile(model, backend="fxc") if how == "torch.compile" else fxc.compile(model, (x,), training=how == "training")
+    )
+    torch.testing.assert_close(compiled(x), model(x))
+    if how != "inference":
+        found = torch.autograd.grad(compiled(x).square().sum(), [*model.parameters()])
+        torch.testing.assert_close(found, torch.autograd.grad(model(x).square().sum(), [*model.parameters()]))
+
+
+def test_learned_mask_is_replayed() -> None:
+    """The captured program has the types that passes infer."""
+    program = fxc.capture(Biased(False), (torch.randn(2, 17, 16),))
+    fxc.run_passes(program, "lower-to-torch{gradients=true},canonicalize,propagate-shapes")
+    assert fused(fxc.run_passes(program, "lower-to-torch,canonicalize"))[1] == 1

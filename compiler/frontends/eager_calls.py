@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn import functional
@@ -28,12 +28,16 @@ class EagerCalls(TorchFunctionMode):
       after PyTorch's fill ``y`` requires a gradient, which traced operators refuse.
     - ``max_pool1d(x)`` without a gradient, on the CPU, with a contiguous result: traces record the operator that also returns
       the places of the maxima, whose result has the memory order of ``x``.
+    - attention on the CPU whose mask requires a gradient as the operator that eager calls then: a trace without gradients
+      would infer the strides of another one.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in _FILLS and args and not (args[0].is_floating_point() or args[0].is_complex()):
             args, kwargs = tree_map_only(torch.Tensor, _detached, (args, kwargs))
+        if func is functional.scaled_dot_product_attention and _learns_mask(*args, **kwargs):
+            return _attention(*args, **kwargs)
         result = func(*args, **kwargs)
         if func in _POOLS and isinstance(result, torch.Tensor) and result.is_cpu and not result.requires_grad:
             return result.contiguous()
@@ -42,6 +46,15 @@ class EagerCalls(TorchFunctionMode):
 
 def _detached(x: torch.Tensor) -> torch.Tensor:
     return x.detach() if x.requires_grad else x
+
+
+def _learns_mask(query: Any, key: Any, value: Any, attn_mask: Any = None, *_: Any, **__: Any) -> bool:
+    tensors = (query, key, value, attn_mask)
+    return all(isinstance(each, torch.Tensor) and each.is_cpu for each in tensors) and attn_mask.requires_grad
+
+
+def _attention(query: Any, key: Any, value: Any, attn_mask: Any, *options: Any, **more: Any) -> torch.Tensor:
+    return cast(Any, torch)._scaled_dot_product_attention_math(query, key, value, attn_mask, *options, **more)[0]
 
 
 class IndexedWrites(TorchFunctionMode):

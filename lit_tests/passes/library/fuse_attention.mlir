@@ -506,3 +506,17 @@ builtin.module attributes {torch.symbols = {s0 = {hint = 32 : i64, min = 2 : i64
     fx.output(%o) : (tensor<2x16x8xf32>) -> ()
   }
 }
+
+// -----
+
+/// The operator that PyTorch calls where a mask requires a gradient, where none is needed; not with a mask of its dropout.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %o = torch.aten.scaled_dot_product_attention.default(%q, %k, %v, %m, scale = 0.5)
+// CHECK-NEXT:    torch.aten._scaled_dot_product_attention_math.default
+// TRAIN-LABEL: func.func @main
+// TRAIN-NOT:     torch.aten.scaled_dot_product_attention
+func.func @main(%q: tensor<1x2x16x8xf32>, %k: tensor<1x2x16x8xf32>, %v: tensor<1x2x16x8xf32>, %m: tensor<16x16xf32>, %d: tensor<1x2x16x16xi1>) {
+  %o, %p = torch.aten._scaled_dot_product_attention_math.default(%q, %k, %v, %m, scale = 0.5) : (tensor<1x2x16x8xf32>, tensor<1x2x16x8xf32>, tensor<1x2x16x8xf32>, tensor<16x16xf32>) -> (tensor<1x2x16x8xf32>, tensor<1x2x16x16xf32>)
+  %o_1, %p_1 = torch.aten._scaled_dot_product_attention_math.default(%q, %k, %v, %m, 0.5, false, %d) : (tensor<1x2x16x8xf32>, tensor<1x2x16x8xf32>, tensor<1x2x16x8xf32>, tensor<16x16xf32>, tensor<1x2x16x16xi1>) -> (tensor<1x2x16x8xf32>, tensor<1x2x16x16xf32>)
+  fx.output((%o, %o_1)) : (tensor<1x2x16x8xf32>, tensor<1x2x16x8xf32>) -> ()
+}

@@ -2,7 +2,8 @@
 
 Assumes  verified IR without writes, before autograd (``lower-to-torch``); ``gradients=false``: none is needed.
 Ensures  ``softmax(scale * q @ k^T + masks) @ v`` on the CPU, with grouped heads too, is
-         ``scaled_dot_product_attention``; rows without a key stay NaN, and a mask is never rounded.
+         ``scaled_dot_product_attention``; rows without a key stay NaN, and a mask is never rounded. With
+         ``gradients=false`` so is the unfused operator that PyTorch calls where a mask requires a gradient.
 Leaves   scores or probabilities with another use, dropout that samples, masks that need a gradient, a fill that is not
          the lowest number beside another mask, 15 keys or maybe less, different widths of keys and values; it assumes
          that masked scores are finite and above the fill.
@@ -31,6 +32,7 @@ After:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -40,6 +42,7 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops import torch_op
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.memory import writes_anything
 from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
@@ -47,8 +50,8 @@ from fxc.passes.analysis.statistics import count
 from fxc.passes.library.fuse_attention.closed import ClosedValues
 from fxc.passes.library.fuse_attention.masks import Biases
 from fxc.passes.library.fuse_attention.recognition import SOFTMAXES, recognize
-from fxc.passes.library.fuse_attention.replacement import Replacement
-from fxc.passes.rewriting.insertion import built_before
+from fxc.passes.library.fuse_attention.replacement import SDPA, Replacement, fitted, put
+from fxc.passes.rewriting.insertion import built_before, insert_call
 from fxc.passes.rewriting.remarks import remark
 
 
@@ -63,7 +66,12 @@ class FuseAttentionPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
-            softmaxes = [op for op in function.walk() if isinstance(op, TorchOp) and op.operator in SOFTMAXES]
+            calls = [op for op in function.walk() if isinstance(op, TorchOp)]
+            for call in [op for op in calls if not self.gradients and _is_unfused(op)]:
+                if (made := built_before(call, partial(_fused, ctx, call))) is not None:
+                    put(ctx, made, call)
+                    count("attentions fused")
+            softmaxes = [op for op in calls if op.operator in SOFTMAXES]
             if softmaxes and not writes_anything(function):
                 closed = ClosedValues(ctx)
                 biases = Biases(ctx, closed)
@@ -85,8 +93,20 @@ class FuseAttentionPass(ModulePass):
         built = built_before(found.output.op, replacement.build)
         if built is None:
             return replacement.reason
-        replacement.put(built)
+        put(ctx, built, found.output.op)
         return None
+
+
+def _is_unfused(op: TorchOp) -> bool:
+    """Whether ``op`` is PyTorch's unfused attention, of which only the first result is read."""
+    is_it = op.operator == "aten._scaled_dot_product_attention_math.default" and not op.is_packed
+    return is_it and op.results[1].first_use is None and op.argument("dropout_mask") is None
+
+
+def _fused(ctx: FxcContext, call: TorchOp) -> SSAValue | None:
+    """The result of the fused operator with the operands of ``call``, as its users accept it."""
+    args, kwargs = torch_op(SDPA).divide(call.bound())
+    return fitted(ctx, insert_call(ctx, SDPA, args, call, kwargs), call)
 
 
 def _may_need_gradient(value: SSAValue) -> bool:

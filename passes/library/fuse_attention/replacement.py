@@ -11,6 +11,7 @@ from xdsl.rewriter import Rewriter
 from fxc.dialects.attributes.types import Dim, is_tensor, strides
 from fxc.dialects.attributes.values import bool_attr, enum_attr, float_attr
 from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import RESHAPES, dtype, integer, number, producer
 from fxc.passes.library.fuse_attention.masks import Biases, guard
 from fxc.passes.library.fuse_attention.products import Ordered, expanded, regrouped, sizes_of, static
@@ -95,28 +96,36 @@ class Replacement:
         if sizes_of(made) != sizes_of(self.op.results[0]) or dtype(made.type) != dtype(old):
             self.reason = "the fused operator has a result of another type"
             return None
-        if made.type == old or types_with_steps(self.ctx, {self.op.results[0]: made.type}, copies=True) is not None:
-            return made
-        steps = static(strides(old) or ())
-        if steps is None:
-            return None
-        order = sorted(range(len(steps)), key=lambda dim: -steps[dim]) if steps else list(range(len(sizes_of(made))))
-        made = Ordered(made, tuple(order)).insert(self.ctx, self.op)
-        made = self.call("aten.clone.default", made, memory_format=enum_attr("contiguous_format"))
-        made = Ordered(made, tuple(map(order.index, range(len(order))))).insert(self.ctx, self.op)
         self.reason = "the strides of the result would change"
-        return made if made.type == old else None
+        return fitted(self.ctx, made, self.op)
 
-    def put(self, made: SSAValue) -> None:
-        """Let users of the former result use ``made``, and erase what only computed the former one."""
-        old = self.op.results[0]
-        types = {} if made.type == old.type else types_with_steps(self.ctx, {old: made.type}, copies=True) or {}
-        made._name = old._name
-        old.replace_all_uses_with(made)
-        for view, type in types.items():
-            if view is not old:
-                Rewriter.replace_value_with_new_type(view, type)
-        PatternRewriter.erase_unused(self.op)
+
+def fitted(ctx: FxcContext, made: SSAValue, op: TorchOp) -> SSAValue | None:
+    """``made``, or a copy of it before ``op`` where users of the first result of ``op`` do not accept its strides."""
+    old = op.results[0]
+    if made.type == old.type or types_with_steps(ctx, {old: made.type}, copies=True) is not None:
+        return made
+    assert is_tensor(old.type)
+    steps = static(strides(old.type) or ())
+    if steps is None:
+        return None
+    order = sorted(range(len(steps)), key=lambda dim: -steps[dim]) if steps else list(range(len(sizes_of(made))))
+    made = Ordered(made, tuple(order)).insert(ctx, op)
+    made = insert_call(ctx, "aten.clone.default", [made], op, {"memory_format": enum_attr("contiguous_format")})
+    made = Ordered(made, tuple(map(order.index, range(len(order))))).insert(ctx, op)
+    return made if made.type == old.type else None
+
+
+def put(ctx: FxcContext, made: SSAValue, op: TorchOp) -> None:
+    """Let users of the first result of ``op`` use ``made``, and erase what only computed the former one."""
+    old = op.results[0]
+    types = {} if made.type == old.type else types_with_steps(ctx, {old: made.type}, copies=True) or {}
+    made._name = old._name
+    old.replace_all_uses_with(made)
+    for view, type in types.items():
+        if view is not old:
+            Rewriter.replace_value_with_new_type(view, type)
+    PatternRewriter.erase_unused(op)
 
 
 def _two(batch: Sequence[Dim]) -> tuple[Dim, ...] | None:
