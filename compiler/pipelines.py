@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from fxc.driver.named_pipeline import Flow, NamedPipeline, Slot
+from fxc.driver.named_pipeline import Flow, NamedPipeline, OnDemand, Slot
 from fxc.driver.pipeline import Pipeline, Step, passes_in, resolve
 from fxc.driver.pipeline_text import PassSpec, parse
 from fxc.driver.registry import PassRegistry
@@ -60,21 +60,17 @@ _DECOMPOSE = (
     PassSpec("decompose-ops"),
     PassSpec("lower-simple-tuples"),
     PassSpec("hoist-gathers"),
-    PassSpec.of("lower-random", random=False),
+    OnDemand("random", PassSpec("lower-random")),
     PassSpec("batch-mm"),
 )
 _FUSE = (PassSpec("fuse"), Slot("post"), PassSpec("dce"))
-_FUSE_OPTIONS = {
-    "reductions": (("decompose-ops", "reductions"), ("fuse", "reductions")),
-    "random": (("lower-random", "random"),),
-}
+_FUSE_OPTIONS = {"reductions": (("decompose-ops", "reductions"), ("fuse", "reductions"))}
 """``reductions``: decompose and fuse norms, softmax and losses as well; this is profitable where groups become kernels.
 ``random``: generate random numbers from a seed, also in kernels; the numbers differ from those of PyTorch. ``pre`` and
 ``post``: slots for user passes around the optimizations that autograd does not see."""
 
 OPTIMIZE = NamedPipeline(
     (
-        PassSpec("remove-expands"),
         PassSpec("canonicalize-ops"),
         PassSpec("constant-propagation"),
         PassSpec("unroll-loops"),
@@ -218,7 +214,7 @@ LOWER_TO_PLAN = NamedPipeline(
         PassSpec("convert-to-plan"),
         PassSpec("write-arguments"),
         PassSpec("results-to-arguments"),
-        PassSpec.of("assign-streams", streams=1),
+        OnDemand("streams", PassSpec("assign-streams")),
         PassSpec("write-in-place"),
         PassSpec("release-arguments"),
         PassSpec("plan-memory"),

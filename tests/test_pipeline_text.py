@@ -11,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from fxc.driver.named_pipeline import NamedPipeline, Slot
+from fxc.driver.named_pipeline import NamedPipeline, OnDemand, Slot
 from fxc.driver.pipeline import Anchored, NamedSteps, pipeline_text, resolve
 from fxc.driver.pipeline_text import AnchorSpec, PassSpec, parse, to_text
 from fxc.driver.registry import PassRegistry
@@ -147,8 +147,14 @@ def test_named_pipelines_nest_and_print_written_out() -> None:
 
 WITH_OPTIONS = {
     "flow": NamedPipeline(
-        (PassSpec.of("try", loud=True), Slot("middle"), AnchorSpec("func.func", (PassSpec("try"),)), Slot("last")),
-        options={"rounds": (("try", "max-rounds"),)},
+        (
+            PassSpec.of("try", loud=True),
+            Slot("middle"),
+            AnchorSpec("func.func", (PassSpec("try"),)),
+            OnDemand("needed", PassSpec("needs")),
+            Slot("last"),
+        ),
+        options={"rounds": (("try", "max-rounds"),), "needed": (("needs", "path"),)},
     )
 }
 
@@ -158,6 +164,8 @@ WITH_OPTIONS = {
     [
         ("flow", "try{loud=true},func.func(try)"),
         ("flow{rounds=3}", "try{loud=true max-rounds=3},func.func(try{max-rounds=3})"),
+        ("flow{needed=x}", "try{loud=true},func.func(try),needs{path=x}"),
+        ("flow{needed=false}", "try{loud=true},func.func(try)"),
         ("flow{middle=try,try}", "try{loud=true},try,try,func.func(try)"),
         ('flow{last="try{scale=2.0},needs{path=x}" rounds=2}', "try{loud=true max-rounds=2},func.func(try{max-rounds=2}),"
          "try{scale=2.0},needs{path=x}"),
@@ -170,7 +178,9 @@ def test_options_and_slots_of_a_pipeline(text: str, written: str) -> None:
 
 
 def test_an_option_that_a_pipeline_does_not_have() -> None:
-    with pytest.raises(PipelineError, match="pipeline flow has no option round; it accepts: rounds, middle, last") as caught:
+    with pytest.raises(
+        PipelineError, match="pipeline flow has no option round; it accepts: rounds, needed, middle, last"
+    ) as caught:
         resolve(parse("flow{round=3}"), REGISTRY, WITH_OPTIONS)
     assert "rounds" in str(caught.value.hint)
     with pytest.raises(PipelineError, match="option max-rounds of pass try is int, got many"):

@@ -23,13 +23,24 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class OnDemand:
+    """A pass that runs only where the option ``option`` of the pipeline is given, and is not ``false``."""
+
+    option: str
+    spec: PassSpec
+
+    def __str__(self) -> str:
+        return f"[{self.option}: {self.spec}]"
+
+
+@dataclass(frozen=True)
 class NamedPipeline:
     """``steps`` in order. ``options``: option of the pipeline -> the passes that have it, each with its name of the option.
 
     ``needs``: a name of operations; the steps do not run on a module that holds none.
     """
 
-    steps: tuple[Spec | Slot, ...]
+    steps: tuple[Spec | Slot | OnDemand, ...]
     options: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=lambda: MappingProxyType({}))
     needs: str | None = None
 
@@ -46,11 +57,17 @@ class NamedPipeline:
 
     def option_names(self) -> list[str]:
         """The names that may appear in the braces."""
-        return [*self.options, *(step.name for step in self.steps if isinstance(step, Slot))]
+        others = (
+            step.name if isinstance(step, Slot) else step.option for step in self.steps if isinstance(step, (Slot, OnDemand))
+        )
+        return list(dict.fromkeys((*self.options, *others)))
 
-    def _filled(self, step: Spec | Slot, values: Mapping[str, tuple[Word, ...]]) -> tuple[Spec, ...]:
+    def _filled(self, step: Spec | Slot | OnDemand, values: Mapping[str, tuple[Word, ...]]) -> tuple[Spec, ...]:
         if isinstance(step, Slot):
             return parse(",".join(word.text for word in values.get(step.name, ())))
+        if isinstance(step, OnDemand):
+            wanted = [word.text for word in values.get(step.option, ())] not in ([], ["false"])
+            return self._filled(step.spec, values) if wanted else ()
         if isinstance(step, AnchorSpec):
             return (replace(step, items=tuple(item for inner in step.items for item in self._filled(inner, values))),)
         owned = [(option, key) for option, owners in self.options.items() for owner, key in owners if owner == step.name]
@@ -58,7 +75,7 @@ class NamedPipeline:
         return (PassSpec(step.name, tuple((dict(step.options) | mine).items())),)
 
     def __len__(self) -> int:
-        return sum(not isinstance(step, Slot) for step in self.steps)
+        return sum(not isinstance(step, (Slot, OnDemand)) for step in self.steps)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.steps))

@@ -3,7 +3,7 @@
 Assumes  the torch level, one result per value (``lower-simple-tuples``), without mutation.
 Ensures  ``rand``, ``randn``, ``randint``, ``uniform``, ``normal``, ``exponential``, ``bernoulli`` and dropout are
          ``fxc.uniform`` of a seed and pointwise operators. Each block has one seed per device, by ``randint`` of
-         PyTorch's generator. With ``random = false`` the module stays as it is. Idempotent.
+         PyTorch's generator. Idempotent.
 Leaves   other random operators; those with a generator, dynamic sizes, explicit strides, complex results, integers over
          a range above 2**31, or with probabilities and factors that are values.
 Cost     one walk. A random number costs a kernel about 40 multiplications; without kernels it is slower than PyTorch's.
@@ -60,11 +60,9 @@ class LowerRandomPass(ModulePass):
 
     name = "lower-random"
 
-    random: bool = True
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         draws = dict[Block, list[TorchOp]]()
-        for inner in op.walk() if self.random else ():
+        for inner in op.walk():
             if isinstance(inner, TorchOp) and _is_covered(inner):
                 block = inner.parent
                 assert block is not None

@@ -73,8 +73,6 @@ class AssignStreamsPass(ModulePass):
     streams: int = field(default=2, metadata={"minimum": 1})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.streams == 1:
-            return
         found = target_of(op)
         target = found if isinstance(found, GpuAttr) else GpuAttr.of()
         for function in [inner for inner in op.ops if isinstance(inner, FuncOp)]:

@@ -1,6 +1,5 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=lower-random | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=lower-random,lower-random | filecheck %s
-// RUN: fxc-opt %s --split-input-file --pass-pipeline=lower-random{random=false} | filecheck %s --check-prefix=OFF
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=lower-random,fuse{reductions=true},convert-fusion-to-linalg | filecheck %s --check-prefix=LOOPS
 
 /// One seed for all draws of a block, a stream for each.
@@ -9,8 +8,6 @@
 // CHECK-NEXT:    %a = torch.fxc.uniform.default(%seed, [4, 3], 0, torch.float32) : (tensor<i64>) -> tensor<4x3xf32>
 // CHECK-NEXT:    %b = torch.fxc.uniform.default(%seed, [5], 1, torch.float64) : (tensor<i64>) -> tensor<5xf64>
 // CHECK-NEXT:    fx.output
-// OFF-LABEL: func.func @streams
-// OFF:         torch.aten.rand.default
 func.func @streams() {
   %a = torch.aten.rand.default([4, 3]) : () -> tensor<4x3xf32>
   %b = torch.aten.rand.default([5], dtype = torch.float64) : () -> tensor<5xf64>
