@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects import plan, tile
-from fxc.dialects.attributes.size_polynomials import Monomial, Polynomial, Steps, sizes_of, strides_of
+from fxc.dialects.attributes.size_polynomials import Monomial, Polynomial, Steps, is_natural, sizes_of, strides_of
 from fxc.dialects.attributes.types import IntType
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile.types import shape_of
@@ -165,6 +165,13 @@ class Extent:
                 last = divided(self.elements - 1, stride)[0]  # of dimensions that are one loop
                 yield from (at_least(index), at_least(size - 1, index), at_least(last, index))
 
+    def remainders(self, offset: Steps) -> Iterator[tuple[Condition, Condition]]:
+        """That what is left of ``offset`` for each dimension, from the first on, is an index of it; and what follows then."""
+        for size, stride in zip(self.sizes, self.strides, strict=True):
+            if isinstance(stride, Polynomial) and is_natural(stride):
+                index, offset = divided(offset, stride)
+                yield at_least(size - 1, index), at_least((size - 1 - index) * stride)
+
 
 class Proofs:
     """What is known of one launch of a kernel."""
@@ -220,7 +227,8 @@ class Proofs:
         if key in self.asked:
             return
         self.asked[key] = None
-        for claim, reason in disproved(self.terms, [*self.facts, *context], claims, self.sizes, list(extent.inside(offset))):
+        steps = [*((step, True) for step in extent.inside(offset)), *extent.remainders(offset)]
+        for claim, reason in disproved(self.terms, [*self.facts, *context], claims, self.sizes, steps):
             yield Unproved(op_text(op), claim, reason)
 
     def _buffer(self, pointer: SSAValue) -> tuple[BlockArgument, Extent]:
@@ -268,9 +276,9 @@ def disproved(
     facts: Sequence[Condition],
     claims: Mapping[str, Condition],
     sizes: Sequence[Steps],
-    steps: Sequence[Condition],
+    steps: Sequence[tuple[Condition, Condition]],
 ) -> Iterator[tuple[str, str]]:
-    """Which of ``claims`` do not follow from ``facts``, and why. ``steps`` may hold, and help then."""
+    """Which of ``claims`` do not follow from ``facts``, and why. ``steps`` may hold, with what follows, and help then."""
     if any(fact is False for fact in facts):
         return
     left = {name: claim for name, claim in claims.items() if claim is not True and claim not in facts}
@@ -294,7 +302,7 @@ class Question:
         facts: Sequence[Condition],
         claims: Iterable[Condition],
         sizes: Sequence[Steps],
-        steps: Sequence[Condition],
+        steps: Sequence[tuple[Condition, Condition]],
         effort: int,
     ) -> None:
         self.terms, self.sizes, self.steps, self.names = terms, sizes, list(steps), dict[Monomial, z3.ArithRef]()
@@ -416,10 +424,10 @@ class Question:
             self.solver.add(self._linear(product) >= 0)
 
     def _prove_steps(self) -> None:
-        proved = [step for step in self.steps if not self._may_hold(opposite(step))]
+        proved = [step for step in self.steps if not self._may_hold(opposite(step[0]))]
         self.steps = [step for step in self.steps if step not in proved]
-        for step in proved:
-            self._add(step)
+        for fact in (fact for step in proved for fact in step if fact is not True):
+            self._add(fact)
 
     def _bound_selected(self) -> None:
         """Look for bounds of numbers that are selected, such as places given by data: 0, and sizes."""
