@@ -71,12 +71,12 @@ __all__ = ["capture", "compile", "import_fx", "run_passes", "to_fx"]
 
 
 def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
-    """The entry function as an executable GraphModule.
+    """The entry function of ``program`` as an executable GraphModule.
 
     By default parameters, buffers and constants are attributes of the GraphModule, and it has the signature of the captured
     model, including the nesting of an exported program. With ``lifted=True`` they are placeholders, as in the imported graph,
     node for node. ``node.meta["val"]`` has fake tensors of the types of the IR, which ``import_fx`` reads. Raises TargetError
-    for a callee that a graph may not name, WeightsError for a tensor without a value.
+    for a callee that a graph may not name, WeightsError for a tensor without a value, InputError if ``program`` is no program.
     """
     require_program(program, "to_fx")
     later = program.later or LaterDerivatives(Options.from_env())
@@ -112,7 +112,7 @@ def compile(
     dynamic_shapes: Any = None,
     options: Options | Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Compile ``model`` for inputs like the example. Returns a callable with ``.ir`` and ``.plan``.
+    """Compile ``model`` for inputs like the example, ``args`` and ``kwargs``. Returns a callable with ``.ir`` and ``.plan``.
 
     The callable has the signature of ``model`` and accepts inputs with the dtypes, devices and sizes of the example
     (``dynamic_shapes``, as in torch.export, makes sizes dynamic). It shares the parameters of the model: training the model

@@ -187,7 +187,7 @@ class ExecutionPlan(Plan):
 
     @classmethod
     def load(cls, path: str | Path, *, trust_kernels: bool = False) -> ExecutionPlan:
-        """Read a plan that ``save`` wrote.
+        """Read the plan that ``save`` wrote to ``path``.
 
         The file is data: nothing in it is imported, unpickled or called; kernels are compiled from the IR, or loaded from the
         cache of object files on this machine.

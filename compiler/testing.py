@@ -17,14 +17,17 @@ from fxc.program.program import new_context
 
 
 def parse(text: str, context: FxcContext | None = None) -> ModuleOp:
-    """The verified module of ``text``."""
+    """The verified module of ``text``, read in ``context``, a new one by default. Raises ParseError or VerifyError."""
     module = parse_module(context or new_context(), text)
     verify(module)
     return module
 
 
 def run_pass(source: str | ModuleOp, pipeline: str, context: FxcContext | None = None) -> str:
-    """The text of ``source`` after ``pipeline``, as ``fxc-opt`` prints it. A module passed in is not changed."""
+    """The text of ``source``, IR text or a module, after ``pipeline``, as ``fxc-opt`` prints it. A module is not changed.
+
+    ``context``: of the module. Raises PipelineError for an unknown pass, PassError where a pass fails.
+    """
     context = context or new_context()
     context.times = times
     module = parse(source, context) if isinstance(source, str) else clone_module(source)
@@ -33,6 +36,9 @@ def run_pass(source: str | ModuleOp, pipeline: str, context: FxcContext | None =
 
 
 def same_ir(a: str | ModuleOp, b: str | ModuleOp) -> bool:
-    """Whether two modules are equal op for op. Names of values and locations are ignored."""
+    """Whether two modules, ``a`` and ``b``, are equal op for op. Names of values and locations are ignored.
+
+    Raises ParseError or VerifyError for invalid text.
+    """
     left, right = (parse(source) if isinstance(source, str) else source for source in (a, b))
     return left.is_structurally_equivalent(right)

@@ -11,14 +11,20 @@ from fxc.program.program import Program, require_program
 
 
 class Transformer(torch.fx.Transformer):
-    """Overridden methods get ``torch.fx.Proxy`` values and record calls; targets are those of the graph of ``fxc.to_fx``."""
+    """Makes a program of ``program``: overridden methods get ``torch.fx.Proxy`` values and record calls.
+
+    Targets are those of the graph of ``fxc.to_fx``. InputError if ``program`` is no program.
+    """
 
     def __init__(self, program: Program) -> None:
         require_program(program, "Transformer")
         super().__init__(to_fx(program))
 
     def transform(self) -> Program:  # type: ignore[override]
-        """The transformed program, with inferred types, and its parameters as ``fx.get_attr``."""
+        """The transformed program, with inferred types, and its parameters as ``fx.get_attr``.
+
+        CaptureError for a call that a program cannot hold.
+        """
         result, given = super().transform(), cast(torch.fx.Graph, self.graph).find_nodes(op="placeholder")
         known = {node.target: node.meta.get("val") for node in given}
         for node in result.graph.find_nodes(op="placeholder"):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fxc
+from fxc.tools.reference_pages import members, public
 
 INIT = Path(fxc.__file__)
 HOMES: dict[str, str] = fxc._HOMES
@@ -40,6 +44,37 @@ def test_every_name_has_a_docstring(name: str) -> None:
         undocumented = [n for n in methods if not inspect.getdoc(getattr(value, n))]
         undocumented += [n for n in properties if not inspect.getdoc(vars(value)[n]) and f"``{n}``" not in text]
         assert not undocumented, f"{name}: {undocumented}"
+
+
+PUBLIC = public()
+RETURNED = ("fxc.Compiled", "fxc.ExecutionPlan", "fxc.Program", "Match", "RegisteredPattern", "PlanStats", "CacheStats")
+"""Classes of which fxc makes the instances."""
+
+
+def parameters(value: Any) -> set[str]:
+    return set(inspect.signature(value).parameters) - {"self", "cls"}
+
+
+def raised(function: Any) -> set[str]:
+    """The names of the errors that the body of ``function`` raises itself."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    calls = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+    return {name for call in calls if (name := ast.unparse(call.func)).endswith("Error")}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_parameter_and_each_error_is_described(name: str) -> None:
+    value = PUBLIC[name]
+    about = "\n".join(filter(None, map(inspect.getdoc, inspect.getmro(value) if inspect.isclass(value) else [value])))
+    assert "TODO" not in about
+    if not inspect.isclass(value):
+        assert re.search(r"\w+Error|Raises nothing", about), "a function says what it raises"
+    functions = [] if name in RETURNED else [(value, about)]
+    functions += [(each, f"{about}\n{inspect.getdoc(each)}") for _, each in members(value) if inspect.isfunction(each)]
+    for function, text in functions:
+        lacking = {each for each in parameters(function) if not re.search(rf"\b{each}\b", text)}
+        lacking |= set() if inspect.isclass(function) else {each for each in raised(function) if each not in text}
+        assert not lacking, function
 
 
 def test_every_error_derives_from_one() -> None:

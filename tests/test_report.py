@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp
 import fxc
 from fxc.api import pipeline_for, with_machine
 from fxc.compilation.passes import Passes
-from fxc.errors import InputError, PipelineError
+from fxc.errors import FallbackWarning, InputError, PipelineError
 from fxc.options import Options
 from fxc.passes.plan.plan_memory import MEMORY
 from fxc.pipelines import INFERENCE
@@ -285,6 +285,23 @@ def test_a_plan_from_a_file_has_no_page(tmp_path: Path) -> None:
     fxc.compile(*load("mlp")).plan.save(tmp_path / "plan.zip")
     with pytest.raises(PipelineError, match=r"this plan has no captured program to report on\n  hint: .*fxc report model.py"):
         fxc.ExecutionPlan.load(tmp_path / "plan.zip").report(tmp_path / "report.html")
+
+
+def test_a_model_in_parts_has_no_page(tmp_path: Path) -> None:
+    with pytest.warns(FallbackWarning):
+        compiled = fxc.compile(lambda x: x + 1 if x.sum() > 0 else x, (torch.ones(3),), options={"fallback": True})
+    with pytest.raises(PipelineError, match=r"a model that runs in parts has no page: .*\n  at: .*test_report.py"):
+        compiled.report(tmp_path / "report.html")
+
+
+def double(x: torch.Tensor) -> torch.Tensor:
+    return (x @ x).relu() * 2
+
+
+def test_operations_of_a_branch_have_the_line_of_the_user() -> None:
+    recording = recorded(lambda x: torch.cond(x.sum() > 0, double, torch.neg, (x,)), (torch.ones(3, 3),))
+    remarks = [remark for remark in recording.remarks if "matmul" in remark]
+    assert remarks and all("test_report.py" in each and "eval_with_key" not in each for each in remarks)
 
 
 def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from typing import Any
 import click
 
 import fxc
-from fxc import distributed, errors, pipelines
+from fxc import distributed, errors, pipelines, testing
 from fxc.driver.pass_options import option_help
 from fxc.driver.registry import PassRegistry
 from fxc.options import Options
 from fxc.passes import available
+from fxc.patterns.register import RegisteredPattern
+from fxc.patterns.replace import Match
 from fxc.pipelines import FLOWS, NAMED
 from fxc.runtime.cache import CacheStats
 from fxc.runtime.plan import PlanStats
@@ -40,9 +42,11 @@ _GROUPS = {
     "plan": "Host programs",
 }
 """Folder of ``passes/`` -> title of its page, in the order in which the folders run."""
-_RETURNED = (fxc.Compiled, fxc.ExecutionPlan, PlanStats, CacheStats)
+_RETURNED = (fxc.Compiled, fxc.ExecutionPlan, fxc.Program, PlanStats, CacheStats, Match, RegisteredPattern)
 """Classes of which fxc makes the instances."""
-_INTERNAL = frozenset("follow watch_first_call use_cuda_graphs run_module of ready flat kernel_codes".split())
+_INTERNAL = frozenset(
+    "follow watch_first_call use_cuda_graphs run_module of ready flat kernel_codes boxed call_through run".split()
+)
 """Methods of ``fxc.ExecutionPlan`` that only the compiler calls."""
 
 
@@ -174,26 +178,33 @@ def _api() -> str:
         "Everything else in the package is internal. Results have the shapes and dtypes of the captured model. Names",
         "that end in `_bytes` are bytes, `times` are milliseconds, and `group_seconds` is in seconds.\n",
     ]
-    names = [name for name in fxc.__all__ if name != "errors"]
-    objects = {f"fxc.{name}": getattr(fxc, name) for name in sorted(names, key=lambda name: (not name.islower(), name))}
-    objects |= {f"fxc.distributed.{name}": getattr(distributed, name) for name in distributed.__all__ if name != "LAYOUTS"}
-    for name, value in {**objects, "PlanStats": PlanStats, "CacheStats": CacheStats}.items():
+    for name, value in public().items():
         lines += [f"## {name}\n", *_described(value, name.removeprefix("fxc."))]
-        for member, inner in _members(value) if isinstance(value, type) and value is not Options else ():
+        for member, inner in members(value):
             lines += [f"### {name.removeprefix('fxc.')}.{member}\n", *_described(inner, member)]
     lines += ["## fxc.errors\n", "See [Errors](errors.md)."]
     return "\n".join(lines)
 
 
-def _members(cls: type) -> Iterator[tuple[str, Any]]:
+def public() -> dict[str, Any]:
+    """Name -> function or class, of what users call and get."""
+    names = sorted(set(fxc.__all__) - {"errors"}, key=lambda name: (not name.islower(), name))
+    found = {f"fxc.{name}": getattr(fxc, name) for name in names}
+    found |= {cls.__name__: cls for cls in (Match, RegisteredPattern, PlanStats, CacheStats)}
+    found |= {f"fxc.distributed.{name}": getattr(distributed, name) for name in distributed.__all__ if name != "LAYOUTS"}
+    return found | {f"fxc.testing.{name}": getattr(testing, name) for name in ("parse", "run_pass", "same_ir")}
+
+
+def members(cls: Any) -> Iterator[tuple[str, Any]]:
     """The public methods and properties of ``cls`` that fxc defines and documents, the base classes first."""
     found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
+    for base in reversed(cls.__mro__) if isinstance(cls, type) and cls is not Options else ():
         if base.__module__.startswith("fxc.") and base.__module__ != "fxc.interpret.torch_level":
             found.update({name: value for name, value in vars(base).items() if not name.startswith("_")})
     for name, value in found.items():
         inner: Any = getattr(value, "__func__", value)  # of a class method
-        if name not in _INTERNAL and inspect.getdoc(inner) and (inspect.isfunction(inner) or isinstance(inner, property)):
+        is_internal = name in _INTERNAL and cls is fxc.ExecutionPlan
+        if not is_internal and inspect.getdoc(inner) and (inspect.isfunction(inner) or isinstance(inner, property)):
             yield name, inner
 
 
@@ -214,7 +225,8 @@ def _signature(value: Any, name: str) -> str:
         if each.kind is each.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
         if each.name not in ("self", "cls"):
-            default = "" if each.default is each.empty else f" = {each.default!r}"
+            given = each.default.__qualname__ if isinstance(each.default, type) else repr(each.default)
+            default = "" if each.default is each.empty else f" = {given}"
             parts.append(f"{each.replace(annotation=each.empty, default=each.empty)!s}: {each.annotation}{default}")
     end = f") -> {signature.return_annotation}" if isinstance(signature.return_annotation, str) else ")"
     line = f"{name}({', '.join(parts)}{end}"

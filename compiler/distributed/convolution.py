@@ -26,7 +26,10 @@ Interval = tuple[int, int]
 
 
 def correct_convolutions(mesh: DeviceMesh) -> None:
-    """Replace DTensor's convolution unless a check on ``mesh`` shows that it is right. Every rank of the mesh calls this."""
+    """Replace DTensor's convolution unless a check on ``mesh`` shows that it is right. Every rank of the mesh calls this.
+
+    Raises CollectiveError within ``process_group`` where another rank fails.
+    """
     handlers = DTensor._op_dispatcher._custom_op_handlers
     if handlers.get(aten.convolution.default) is not convolution and not is_stock_right(mesh):
         handlers |= {aten.convolution.default: convolution, aten.convolution_backward.default: convolution_backward}

@@ -24,7 +24,7 @@ GRACE = timedelta(seconds=2)
 def process_group(timeout: float = 300) -> Generator[DeviceMesh]:
     """Join the ranks that torchrun started, as a mesh of one axis. A collective fails after ``timeout`` seconds.
 
-    A failure is a ``CollectiveError``: the rank, the last collective that each rank called, and what went wrong.
+    Raises CollectiveError for a failure, with the rank, the last collective that each rank called, and what went wrong.
     """
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "16")  # the recorder of collectives, off by default
     device = "cuda" if torch.cuda.is_available() else "cpu"

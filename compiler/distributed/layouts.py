@@ -24,21 +24,26 @@ Read = Callable[[DTensor], Tensor]
 
 @dataclass(frozen=True)
 class Distributed:
-    """A model in a layout: ``model``, and where its inputs and targets lie."""
+    """A model in a layout: ``model``, and where on ``mesh`` its ``inputs`` and ``targets`` lie.
+
+    ``local``: whether the model takes tensors of its rank, not DTensors.
+    """
 
     model: nn.Module
     mesh: DeviceMesh
     inputs: Placement
     targets: Placement
     local: bool = True
-    """Whether the model takes tensors of its rank, not DTensors."""
 
     def place(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """The parts of a batch for this rank, of a batch that every rank has."""
+        """The parts for this rank of a batch that every rank has: ``inputs`` (N, ...), ``targets`` (N, ...), of any dtype.
+
+        InputError where a divided dimension is not a multiple of the number of ranks.
+        """
         return self._place(inputs, self.inputs), self._place(targets, self.targets)
 
     def mean(self, loss: Tensor) -> float:
-        """The loss of the batch, from the mean over the part of each rank."""
+        """The loss of the batch, from ``loss``, the mean over the part of this rank (a tensor of one element)."""
         loss = loss.detach()
         if not isinstance(loss, DTensor):
             loss = DTensor.from_local(loss, self.mesh, [Partial("avg")] * self.mesh.ndim, run_check=False)
@@ -56,29 +61,41 @@ class Distributed:
 
 
 def data_parallel(model: nn.Module, mesh: DeviceMesh) -> Distributed:
-    """Replicated parameters, a part of the batch on each rank; gradients are averaged by an all_reduce."""
+    """Replicated parameters, a part of the batch on each rank of ``mesh``; an all_reduce averages gradients.
+
+    ``model`` is changed in place. InputError for one with recurrent layers (``nn.RNNBase``), in each layout.
+    """
     return Distributed(_distribute(model, mesh, Replicate(), _read(Partial("avg"))), mesh, Shard(0), Shard(0))
 
 
 def replicated(model: nn.Module, mesh: DeviceMesh) -> Distributed:
-    """Everything on each rank, without communication."""
+    """``model`` on each rank of ``mesh``, without communication. InputError as for ``data_parallel``."""
     return Distributed(_distribute(model, mesh, Replicate(), _read(Replicate())), mesh, Replicate(), Replicate())
 
 
 def fully_sharded(model: nn.Module, mesh: DeviceMesh) -> Distributed:
-    """Parameters sharded by their first dimension: an all_gather before each use, a reduce_scatter of each gradient."""
+    """Parameters of ``model`` sharded over ``mesh`` by their first dimension: an all_gather a use, a reduce_scatter a gradient.
+
+    InputError as for ``data_parallel``.
+    """
     return Distributed(_distribute(model, mesh, Shard(0), _read(Partial("avg"))), mesh, Shard(0), Shard(0))
 
 
 def spatial(model: nn.Module, mesh: DeviceMesh) -> Distributed:
-    """Replicated parameters, a part of the width of each image (N, C, H, W) on each rank; convolutions exchange halos."""
+    """Replicated parameters, a part of the width of each image (N, C, H, W) on each rank; convolutions exchange halos.
+
+    ``model`` then takes DTensors on ``mesh``. InputError as for ``data_parallel``.
+    """
     correct_convolutions(mesh)
     model = distribute_module(_distribute(model, mesh, Replicate(), _gather), mesh)  # the latter replicates buffers
     return Distributed(model, mesh, Shard(3), Replicate(), local=False)
 
 
 def tensor_parallel(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, ParallelStyle]) -> Distributed:
-    """Modules split as ``plan`` says, by name (``parallelize_module``); the rest, inputs and targets replicated."""
+    """Modules of ``model`` split over ``mesh`` by ``plan``, their styles by name (``parallelize_module``); the rest replicated.
+
+    InputError as for ``data_parallel``.
+    """
     parallelize_module(model, mesh, dict(plan))
     return Distributed(_distribute(model, mesh, Replicate(), _read(Replicate())), mesh, Replicate(), Replicate())
 

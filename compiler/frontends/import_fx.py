@@ -37,10 +37,11 @@ _KINDS = {"USER_INPUT": "input", "PARAMETER": "parameter", "BUFFER": "buffer", "
 
 
 def import_fx(source: GraphModule | ExportedProgram, args: Sequence[Any] | None = None) -> Program:
-    """The program of an FX graph, without loss.
+    """The program of the FX graph ``source``, without loss.
 
     ``args``: example inputs, one for each placeholder, for the types of placeholders whose nodes have none (a graph of
-    ``symbolic_trace``). Raises CaptureError, with the node and the user's source line, for nodes that the IR cannot represent.
+    ``symbolic_trace``). Raises CaptureError, with the node and the user's source line, for nodes that the IR cannot represent,
+    and for another ``source``.
     """
     importer = _ModuleImporter(args)
     if isinstance(source, ExportedProgram):

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves, tree_map
 
-from fxc.errors import CaptureError, FallbackWarning
+from fxc.errors import CaptureError, FallbackWarning, PipelineError
 from fxc.frontends.capture import FunctionModule, Model, quiet, state_of, unchanged
 from fxc.frontends.python_state import PythonState
 from fxc.options import Options
@@ -37,6 +38,12 @@ class CompiledInParts(Compiled):
     def plan(self) -> Any:
         """Raises ``reason``."""
         raise self.reason
+
+    def report(self, path: str | Path) -> None:
+        """PipelineError: there is no program of the whole model."""
+        message = f"a model that runs in parts has no page: {self.reason.message.partition(chr(10))[0]}"
+        hint = "move what breaks the graph out of the model, or call report on a compiled submodule"
+        raise PipelineError(message, place=self.reason.place, hint=hint)
 
     @property
     def training(self) -> bool:

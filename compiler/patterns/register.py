@@ -38,10 +38,11 @@ class RegisteredPattern:
         registry.remove(self.equation)
 
     def save(self, path: str | Path) -> None:
-        """Write the pattern to an IR file, which ``fxc-opt -p 'apply-patterns{files=PATH}'`` applies.
+        """Write the pattern to the IR file ``path``, which ``fxc-opt -p 'apply-patterns{files=PATH}'`` applies.
 
         The file matches the dtypes, ranks and devices of the example, at sizes that are equal where those of the example are;
-        sizes 0 and 1 stay. CaptureError for a pattern with a check, and for one that is another one at other sizes.
+        sizes 0 and 1 stay. CaptureError for a pattern with a check, and for one that is another one at other sizes; InputError
+        where ``path`` cannot be written.
         """
         try:
             Path(path).write_text(print_module(pattern_module(self.equation)), encoding="utf-8")
@@ -83,7 +84,8 @@ def register_pattern(
     other sizes, strides and dtypes, and compare. ``same_strides``: results must also have equal strides there; if not, results
     of a match are copied where their strides matter. ``special_values``: they must be equal also where an element is NaN or 0.
     ``same_gradients``: whether autograd gets the same gradients of both; only then the pattern applies before autograd in
-    training. By default as found by ``try_out``, and False without.
+    training. By default as found by ``try_out``, and False without. ``name``: in remarks and errors; by default
+    that of ``search``.
 
     CaptureError, with the inputs, if they differ, and if a function cannot be traced or matched; InputError for a name or a
     pattern that is registered already.

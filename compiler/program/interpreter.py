@@ -32,7 +32,10 @@ class Interpreter(ReferenceInterpreter):
         self.env: Mapping[SSAValue, Any] = {}
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the program. Inputs and result are nested as in the captured model. InputError for invalid inputs."""
+        """The result of the program. Inputs (``args``, ``kwargs``) and result are nested as in the captured model.
+
+        InputError for inputs whose dtypes or sizes are not those of the program; NoRuleError for an operation without a rule.
+        """
         bound, known = BoundProgram(self.program), arguments(self.program)
         self.tensor, self.submodule = bound.binding.tensor, bound.binding.submodule
         signature = signature_of(self.program)

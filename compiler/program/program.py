@@ -18,7 +18,7 @@ from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.semantics import Semantics
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.driver.runner import read_module
-from fxc.errors import FxcError, InputError, WeightsError, nearest_file
+from fxc.errors import WRITE_ELSEWHERE, FxcError, InputError, WeightsError, nearest_file
 from fxc.program.weights import load_state, save_state
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Program:
 
     ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants. These are
     the tensors of the user; only a frozen plan has copies. ``live``: modules by path and functions by name that came from the
-    running process and that a file could not name; empty for a program read from a file. ``key``: its key in the disk cache,
-    while the program is as cached. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: time
+    running process and that a file could not name; empty for a program read from a file. ``context``: the dialects. ``key``: in
+    the disk cache, while the program is as cached. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: time
     limit in seconds of a pass on one group; a group that fails runs as calls of ATen. None: a failure is an error. ``watch``
     compares first calls. ``later`` compiles at a call what was not compiled before, with the same options; None where that is
     an error.
@@ -98,7 +98,7 @@ class Program:
         return print_module(self.module)
 
     def text(self, *, debuginfo: bool = False, generic: bool = False) -> str:
-        """The IR as text. ``debuginfo`` adds node names, module paths and stack traces as locations."""
+        """The IR as text. ``debuginfo`` adds node names, module paths and stack traces; ``generic``: in MLIR's generic form."""
         return print_module(self.module, debuginfo=debuginfo, generic=generic)
 
     def copy(self) -> Program:
@@ -111,17 +111,24 @@ class Program:
         return entry_function(self.module)
 
     def save(self, path: str | Path, *, debuginfo: bool = True) -> None:
-        """Write ``path`` (IR text) and, if there is state, ``path`` with the suffix ``.safetensors``."""
+        """Write ``path`` (IR text) and, if there is state, ``path`` with the suffix ``.safetensors``.
+
+        ``debuginfo``: with locations. InputError where a file cannot be written, WeightsError for a tensor that is not dense.
+        """
         path = Path(path)
-        path.write_text(self.text(debuginfo=debuginfo), encoding="utf-8")
+        try:
+            path.write_text(self.text(debuginfo=debuginfo), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}", hint=WRITE_ELSEWHERE) from error
         if self.state:
             save_state(self.state, weights_path(path))
 
     @classmethod
     def load(cls, path: str | Path, *, allow: Mapping[str, Any] | None = None) -> Program:
-        """Read the files that ``save`` wrote. Runs no code. ParseError, VerifyError or WeightsError for an invalid file.
+        """Read ``path`` and the weights beside it, as ``save`` wrote them. Runs no code.
 
-        ``allow``: functions and module classes by name that the graph may name in addition to the allow-list.
+        ``allow``: functions and module classes by name that the graph may name in addition to the allow-list. FxcError for a
+        file that cannot be read; ParseError, VerifyError or WeightsError for an invalid one.
         """
         live = dict(allow or {})
         path, context = Path(path), new_context(live)
@@ -143,7 +150,10 @@ class Program:
     def parse(
         cls, text: str, state: Mapping[str, torch.Tensor] | None = None, *, allow: Mapping[str, Any] | None = None
     ) -> Program:
-        """The verified program of IR text, for tests and notebooks; ``state`` has the tensors that it names."""
+        """The verified program of the IR ``text``, for tests and notebooks; ``state`` has the tensors that it names.
+
+        ``allow``: as for ``load``. ParseError or VerifyError for invalid text.
+        """
         live = dict(allow or {})
         context = new_context(live)
         return cls(read_module(context, text, "<string>"), dict(state or {}), live, context)

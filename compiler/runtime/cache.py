@@ -172,7 +172,7 @@ class Compiled:
         return CacheStats(self.plan.hits, self.plan.misses, 0, 1) if self.cache is None else self.cache.stats
 
     def report(self, path: str | Path) -> None:
-        """Write one HTML page about the compilation of ``plan``: see ``fxc.ExecutionPlan.report``."""
+        """Write one HTML page about the compilation of ``plan`` to ``path``: see ``fxc.ExecutionPlan.report``."""
         self.plan.report(path)
 
     def __repr__(self) -> str:

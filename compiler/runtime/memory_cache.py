@@ -119,7 +119,7 @@ def memory_cache() -> MemoryCache:
 def release_memory() -> None:
     """Free the CPU memory that compiled functions cache between calls; the next calls allocate again.
 
-    Memory in use stays: results with references, and the memory of calls that run in other threads.
+    Memory in use stays: results with references, and the memory of calls that run in other threads. Raises nothing.
     """
     if (memory := _shared and _shared()) is not None:
         memory.release()

@@ -60,10 +60,15 @@ def user_line(location: Attribute) -> str | None:
     frames = list(_frames(location))
     if not frames:
         return None
-    own = [frame for frame in frames if "/torch/" not in frame[0] and not frame[0].startswith("<eval_with_key>")]
+    own = [frame for frame in frames if _is_of_user(frame[0])]
     file, line, code = (own or frames)[-1]
     place = f"{file.rpartition('/')[2]}:{line}"
     return f"{code}  ({place})" if code else place
+
+
+def _is_of_user(file: str) -> bool:
+    """Whether ``file`` is neither PyTorch's nor code that FX generated, such as the branches of ``torch.cond``."""
+    return "/torch/" not in file and not file.startswith("<eval_with_key>")
 
 
 def _frames(location: Attribute) -> Iterator[tuple[str, int, str]]:
@@ -84,7 +89,7 @@ def _frames(location: Attribute) -> Iterator[tuple[str, int, str]]:
 
 
 def location_text(location: Attribute) -> str | None:
-    """A location in readable form: for a stack trace, the innermost frame outside of PyTorch. None for an unknown location."""
+    """A location in readable form: for a stack trace, the innermost of the user. None for an unknown location."""
     match location:
         case FileLineColLoc():
             return f"{location.filename.data}:{location.line.data}:{location.column.data}"
@@ -99,7 +104,7 @@ def location_text(location: Attribute) -> str | None:
         case FusedLoc(locations=ArrayAttr() as locations):
             parts = [part for part in locations if location_text(part) is not None]
             frames = [part for part in parts if isinstance(part, NameLoc) and isinstance(part.location, FileLineColLoc)]
-            own = [frame for frame in frames if "/torch/" not in frame.location.filename.data]  # type: ignore[union-attr]
+            own = [frame for frame in frames if _is_of_user(frame.location.filename.data)]  # type: ignore[union-attr]
             return location_text([*parts[:1], *frames[-1:], *own[-1:]][-1]) if parts else None
         case _:
             return None
