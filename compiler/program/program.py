@@ -75,13 +75,13 @@ def require_program(given: object, caller: str) -> None:
 class Program:
     """An IR module and the objects that it names.
 
-    ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants. These are
-    the tensors of the user; only a frozen plan has copies. ``live``: modules by path and functions by name that came from the
-    running process and that a file could not name; empty for a program read from a file. ``context``: the dialects. ``key``: in
-    the disk cache, while the program is as cached. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: time
-    limit in seconds of a pass on one group; a group that fails runs as calls of ATen. None: a failure is an error. ``watch``
-    compares first calls. ``later`` compiles at a call what was not compiled before, with the same options; None where that is
-    an error.
+    ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants. These
+    are the tensors of the user; only a frozen plan has copies. ``live``: modules by path and functions by name that came from
+    the running process and that a file could not name; empty for a program read from a file. ``context``: the dialects.
+    ``key``: in the disk cache, while the program is as cached. ``assigned``: attributes of the model that a call assigns, by
+    path. ``group_limit``: time limit in seconds of a pass on one group; a group that fails runs as calls of ATen. None: a
+    failure is an error. ``watch`` compares first calls. ``later`` compiles at a call what was not compiled before, with the
+    same options; None where that is an error.
     """
 
     module: ModuleOp
