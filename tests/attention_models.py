@@ -1,4 +1,4 @@
-"""Models of transformers with random weights and attention that is written out. They need the extra ``transformers``."""
+"""Models of transformers with random weights and attention that is written out. They need the extra ``models``."""
 
 from __future__ import annotations
 

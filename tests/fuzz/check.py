@@ -203,9 +203,9 @@ class Frozen(torch.nn.Module):
         return self.f(first, *[getattr(self, name) for name in self.names])
 
 
-def compile_on(route: str, f: Function, inputs: list[torch.Tensor], free: Any = None) -> Function:
+def compile_on(route: str, f: Function, inputs: list[torch.Tensor], free: Any = None, **options: Any) -> Function:
     """A function that takes inputs like ``inputs``, which it may write to; their sizes may be others where ``free`` says so."""
-    options = {"target": "cuda"} if inputs[0].is_cuda else {"target": "host"} if route == "training_host" else {}
+    options |= {"target": "cuda"} if inputs[0].is_cuda else {"target": "host"} if route == "training_host" else {}
     if route in ("static", "dynamic_shapes"):
         training = any(value.requires_grad for value in inputs)
         return fxc.compile(f, inputs, training=training, dynamic_shapes=free, options=options)

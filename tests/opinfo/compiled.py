@@ -1,32 +1,46 @@
-"""PyTorch's own samples of every differentiable operator, through ``torch.compile(backend="fxc")``: values and gradients.
+"""PyTorch's own samples of every operator, on each route of fxc: values, and gradients where the route has them.
 
-    python -m tests.opinfo.compiled --fraction 1/20 --seed 3 --only softmax --out build/compiled
+    python -m tests.opinfo.compiled --fraction 1/20 --seed 3 --route dynamic_shapes --only softmax --out build/compiled
 
-Each sample is one graph, forward and backward, in float64 and float32; a quarter of them have free sizes. Where the numbers
-are not eager's, the sample runs with ``backend="aot_eager"``, which is AOTAutograd without a compiler.
+Each sample is one graph, in float64 and float32. Where the numbers are not eager's, the sample runs with
+``backend="aot_eager"``, which is AOTAutograd without a compiler. What ``fxc.compile`` refuses to capture is left out.
 """
 
 from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
+from fxc.errors import CaptureError
+from tests.fuzz.check import compile_on
 from tests.opinfo.gradients import Results, difference, differentiated
-from tests.opinfo.suite import Sample, SampleResult, argument_parser, operators, outcome_of, outcomes_of, run_all, samples_of
+from tests.opinfo.suite import (
+    Sample,
+    SampleResult,
+    argument_parser,
+    copies,
+    operators,
+    outcome_of,
+    outcomes_of,
+    run_all,
+    samples_of,
+)
 
 DTYPES = (torch.float64, torch.float32)
-DYNAMIC = 4
-"""One sample of so many has free sizes."""
+ROUTES = {"compile": True, "dynamic": True, "static": True, "dynamic_shapes": True, "frozen": False, "saved": False}
+"""Route of ``compile_on`` -> whether it has gradients."""
+OF_DYNAMO = ("compile", "dynamic")
 
 AOTAUTOGRAD = "aotautograd"
 """The stage of samples that differ from eager in the same way with ``aot_eager``."""
 
 
-def check(sample: Sample, dynamic: bool = False) -> SampleResult:
-    """Takes one sample through torch.compile, forward and backward."""
+def check(sample: Sample, route: str = "compile") -> SampleResult:
+    """Takes one sample through ``route``, forward and, where it has gradients, backward."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -35,35 +49,49 @@ def check(sample: Sample, dynamic: bool = False) -> SampleResult:
             return outcome_of(sample, "undifferentiable", error)
         stage = ["compile"]
         try:
-            actual = compiled(sample, "fxc", dynamic, stage)
+            actual = differentiated(compiled(sample, route), sample, False, stage)
         except Exception as error:
-            return _of_error(sample, dynamic, stage[0], error)
+            return _of_error(sample, route, stage[0], error)
         error = difference(actual, expected, sample)
         if error is None:
             return SampleResult(sample.name, "ok")
-        reference = compiled(sample, "aot_eager", dynamic)
-        if difference(compiled(sample, "aot_eager", dynamic), reference, sample) is not None:
+        mode = route if route in OF_DYNAMO else "compile"
+        first, second = (differentiated(_by_dynamo(sample, "aot_eager", mode), sample, False) for _ in range(2))
+        if difference(second, first, sample) is not None:
             return outcome_of(sample, "unstable", error[1])
-        if difference(actual, reference, sample) is not None:
+        if difference(actual, first, sample) is not None:
             return outcome_of(sample, *error)
         if _is_random(sample, expected):
             return SampleResult(sample.name, "ok", "as AOTAutograd's graph")
         return outcome_of(sample, AOTAUTOGRAD, error[1])
 
 
-def compiled(sample: Sample, backend: str, dynamic: bool, stage: list[str] | None = None) -> Results:
-    """The results of the sample, compiled as one graph. ``stage`` holds the step that is being taken."""
+def compiled(sample: Sample, route: str) -> Callable[..., Any]:
+    """The function of the sample, compiled as one graph."""
+    if route in OF_DYNAMO:
+        return _by_dynamo(sample, "fxc", route)
+    inputs = copies([tensor.detach().requires_grad_(tensor.requires_grad) for tensor in sample.tensors])
+    free = None
+    if route == "dynamic_shapes":
+        auto = torch.export.Dim.AUTO
+        free = [{axis: auto for axis, size in enumerate(each.shape) if size > 1} for each in inputs]
+    return compile_on(route, sample.function, inputs, free and (free,), fallback=False)
+
+
+def _by_dynamo(sample: Sample, backend: str, route: str) -> Callable[..., Any]:
     torch._dynamo.reset()
-    function = torch.compile(sample.function, backend=backend, fullgraph=True, dynamic=dynamic)
-    return differentiated(function, sample, False, stage)
+    return torch.compile(sample.function, backend=backend, fullgraph=True, dynamic=route == "dynamic")
 
 
-def _of_error(sample: Sample, dynamic: bool, stage: str, error: Exception) -> SampleResult:
-    """The outcome of a sample that raised ``error``: left out where the graph of AOTAutograd raises one too."""
-    try:
-        compiled(sample, "aot_eager", dynamic)
-    except Exception as other:
-        return outcome_of(sample, "untraced", other)
+def _of_error(sample: Sample, route: str, stage: str, error: Exception) -> SampleResult:
+    """The outcome of a sample that raised ``error``: left out where no graph of it is captured."""
+    if isinstance(error, CaptureError):
+        return outcome_of(sample, "untraced", error)
+    if route in OF_DYNAMO:
+        try:
+            differentiated(_by_dynamo(sample, "aot_eager", route), sample, False)
+        except Exception as other:
+            return outcome_of(sample, "untraced", other)
     return outcome_of(sample, stage, error)
 
 
@@ -78,25 +106,32 @@ def _is_random(sample: Sample, expected: Results) -> bool:
     return difference(differentiated(function, sample, False), expected, sample) is not None
 
 
-def check_operator(name: str, part: int, whole: int, seed: int = 0) -> list[SampleResult]:
-    """The outcomes of an operator's samples; none where it has no gradients."""
-    info = operators()[name]
-    if not info.supports_autograd:
-        return []
-    dtypes: Sequence[torch.dtype] = [dtype for dtype in DTYPES if dtype in info.supported_backward_dtypes("cpu")]
+def check_operator(name: str, part: int, whole: int, seed: int = 0, route: str = "") -> list[SampleResult]:
+    """The outcomes of an operator's samples on ``route``, or each on one of all; none where it has no gradients but they do."""
+    info, found = operators()[name], list[SampleResult]()
+    for each, has_gradients in ROUTES.items():
+        if route not in ("", each) or (has_gradients and not info.supports_autograd):
+            continue
+        supported = info.supported_backward_dtypes("cpu") if has_gradients else info.supported_dtypes("cpu")
+        dtypes: Sequence[torch.dtype] = [dtype for dtype in DTYPES if dtype in supported]
+        samples = samples_of(info, part, whole, dtypes, requires_grad=has_gradients, seed=seed)
+        chosen = (sample for sample in samples if sample.tensors and each in (route, _route_of(sample, seed)))
+        found += outcomes_of(name, chosen, lambda sample, each=each: check(sample, each))
+    return found
 
-    def check_one(sample: Sample) -> SampleResult:
-        return check(sample, zlib.crc32(f"{sample.name} dynamic {seed}".encode()) % DYNAMIC == 0)
 
-    return outcomes_of(name, samples_of(info, part, whole, dtypes, requires_grad=True, seed=seed), check_one)
+def _route_of(sample: Sample, seed: int) -> str:
+    return list(ROUTES)[zlib.crc32(f"{sample.name} {seed}".encode()) % len(ROUTES)]
 
 
 def main() -> None:
     parser = argument_parser(__doc__ or "")
     parser.add_argument("--seed", type=int, default=0, help="another seed has other numbers, and other samples in each part")
+    parser.add_argument("--route", default="", choices=("", *ROUTES), help="without it, each sample runs on one of them")
     options = parser.parse_args()
     part, whole = map(int, options.fraction.split("/"))
-    run_all(check_operator, [(name, part, whole, options.seed) for name in operators() if options.only in name], options)
+    names = [name for name in operators() if options.only in name]
+    run_all(check_operator, [(name, part, whole, options.seed, options.route) for name in names], options)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,319 @@
+"""Models of libraries (``library.py``) through fxc, against eager mode: ``python -m tests.models.status --only bert``.
+
+Each model in inference, training (two steps), inference with free batch and length, and bfloat16, by ``fxc.compile`` and by
+``torch.compile``. Each result is written to ``status.csv`` at once, and what is in it is not run again without ``--again``;
+then ``docs/reference/models.md`` is written from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import csv
+import os
+import tempfile
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._dynamo.utils import counters
+
+import fxc
+from fxc.errors import FallbackWarning
+from fxc.report.calls import library_calls
+from tests.models.library import ROWS, Row
+from tests.recorded_plans import recorded
+
+MODES = ("inference", "training", "dynamic", "bfloat16")
+ROUTES = ("fxc.compile", "torch.compile")
+LISTED = (MODES[0], ROUTES[0])
+"""The cell whose calls are listed with their reasons."""
+SIZES = ((3, 9), (2, 7), (5, 12))
+"""Batch and length: those of the example; then others, where they are free."""
+TOLERANCE = 1e-5
+"""Of the largest number of a tensor; of a gradient, of the largest number of all gradients if that is 1,000 times larger."""
+
+ROOT = Path(__file__).parents[2]
+RESULTS, PAGE = Path(__file__).with_name("status.csv"), ROOT / "docs/reference/models.md"
+
+
+@dataclass(frozen=True)
+class Result:
+    """``outcome``: ``ok``, ``wrong`` or ``error``. ``difference``: relative to eager's numbers; in half precision the error
+    relative to eager's. ``graphs``, ``kernels`` and ``calls`` (of ATen): of all plans. ``breaks``: of Dynamo's graphs."""
+
+    model: str
+    mode: str
+    route: str
+    outcome: str
+    difference: float = 0.0
+    graphs: int = 0
+    breaks: int = 0
+    kernels: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    library: str = ""
+    date: str = ""
+    why: str = ""
+    """In one cell why operators are calls, with their number; then errors, and why a graph breaks or there are parts."""
+
+
+def check(row: Row, mode: str, route: str) -> Result:
+    """One model in one mode by one route."""
+    start, reasons, difference, outcome = time.monotonic(), list[str](), 0.0, "ok"
+    counters.clear()
+    with warnings.catch_warnings(record=True) as caught, recorded() as plans:
+        warnings.simplefilter("always")
+        try:
+            difference = _difference(row, mode, route)
+            if not difference <= (2 if mode == "bfloat16" else TOLERANCE):
+                outcome = "wrong"
+        except Exception as error:
+            outcome = "error"
+            reasons.append(f"{type(error).__name__}: {_line(str(getattr(error, 'inner_exception', error)))}")
+        reasons += [_line(str(each.message)) for each in caught if issubclass(each.category, FallbackWarning)]
+        breaks = counters["graph_break"]
+        reasons += [_line(reason) for reason in breaks]
+        calls = Counter[str]()
+        for plan in plans:
+            calls.update({f"{each.operator}, {each.why}": each.count for each in library_calls(plan.ir.module)})
+        listed = [f"{count} {what}" for what, count in calls.most_common()]
+        return Result(
+            row.name, mode, route, outcome, float(f"{difference:.2g}"), len(plans), sum(breaks.values()),
+            sum(plan.stats.launches for plan in plans), calls.total(), round(time.monotonic() - start, 1),
+            f"{row.library} {version(row.library)}, torch {torch.__version__}", f"{datetime.now(UTC):%Y-%m-%d}",
+            "; ".join([*(listed if (mode, route) == LISTED else ()), *dict.fromkeys(reasons)]),
+        )  # fmt: skip
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split("\n\n")[0].split())[:300].replace(";", ",")
+
+
+def _difference(row: Row, mode: str, route: str) -> float:
+    dtype = torch.bfloat16 if mode == "bfloat16" else torch.float32
+    model = made(row, dtype)
+    twin, training = copy.deepcopy(model), mode == "training"
+    examples = [called(row, size, training, dtype) for size in (SIZES if mode == "dynamic" else SIZES[:1] * 2)]
+    free = _free(examples) if mode == "dynamic" else None
+    model.train(training)
+    twin.train(training)
+    if route == "fxc.compile":
+        compiled = fxc.compile(model, (), examples[0], training=training, dynamic_shapes=free)
+    else:
+        compiled = torch.compile(model, backend="fxc", dynamic=True if free else None)
+    run = trained if training else inferred
+    actual, expected = run(compiled, model, examples), run(twin, twin, examples)
+    if dtype is torch.float32:
+        return max(map(distances, actual, expected))
+    exact = inferred(twin.double(), twin, [{name: _wide(value) for name, value in each.items()} for each in examples])
+    return max(map(error_ratio, actual[0], expected[0], exact[0]))
+
+
+def made(row: Row, dtype: torch.dtype) -> nn.Module:
+    """The model, always with the same numbers; none of them is 0 or 1 in all of a tensor, where losing one would not show."""
+    torch.manual_seed(0)
+    model = row.make()
+    with torch.no_grad():
+        for value in [*model.parameters(), *model.buffers()]:
+            if value.is_floating_point() and value.numel() > 1 and bool((value == value.flatten()[0]).all()):
+                value.add_(torch.rand(value.shape) * 0.5)
+    return model.to(dtype)
+
+
+def called(row: Row, size: tuple[int, int], training: bool, dtype: torch.dtype) -> dict[str, Any]:
+    """Inputs by name."""
+    inputs = row.inputs(*size)
+    inputs |= row.labels(inputs) if training else {}
+    return {name: value.to(dtype) if _is_float(value) else value for name, value in inputs.items()}
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _wide(value: Any) -> Any:
+    return value.double() if _is_float(value) else value
+
+
+def _free(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The dimensions whose sizes differ between examples."""
+    first, *_, last = examples
+    return {
+        name: {axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(value.shape) if size != last[name].shape[axis]}
+        for name, value in first.items()
+    }
+
+
+Groups = list[list[Tensor]]
+
+
+def inferred(call: Callable[..., Any], _: nn.Module, examples: Iterable[Mapping[str, Any]]) -> Groups:
+    with torch.no_grad():
+        return [list(tensors(call(**each))) for each in examples]
+
+
+def trained(call: Callable[..., Any], model: nn.Module, examples: Iterable[Mapping[str, Any]]) -> Groups:
+    """Results, gradients and buffers of steps of SGD."""
+    optimizer, found = torch.optim.SGD(model.parameters(), 0.01), Groups()
+    for i, each in enumerate(examples):
+        torch.manual_seed(i)
+        optimizer.zero_grad()
+        result = call(**each)
+        loss = getattr(result, "loss", None)
+        if loss is None:
+            loss = sum(value.float().square().mean() for value in tensors(result) if value.requires_grad)
+        loss.backward()
+        found += [[value.detach() for value in tensors(result)], [value.clone() for value in model.buffers()]]
+        found.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+        optimizer.step()
+    return found
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """Those of a result: of nestings, and of objects such as caches."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors(item)
+    elif hasattr(value, "__dict__") and not isinstance(value, (type, nn.Module, torch.dtype, torch.device)):
+        yield from tensors(vars(value))
+
+
+def distances(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """The largest of the distances of tensors; infinite where they cannot be compared."""
+    if len(actual) != len(expected):
+        return float("inf")
+    floor = max((_largest(value) for value in expected), default=0.0) * 1e-3
+    return max((_distance(a, e, floor) for a, e in zip(actual, expected)), default=0.0)
+
+
+def _distance(actual: Tensor, expected: Tensor, floor: float) -> float:
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return float("inf")
+    if not expected.is_floating_point():
+        return 0.0 if actual.equal(expected) else float("inf")
+    same = (actual == expected) | (actual.isnan() & expected.isnan())
+    return _largest((actual.double() - expected.double()).masked_fill(same, 0)) / max(_largest(expected), floor, 1e-30)
+
+
+def _largest(value: Tensor) -> float:
+    value = value[value.isfinite()] if value.is_floating_point() else value.new_zeros(0)
+    return float(value.abs().max()) if value.numel() else 0.0
+
+
+def error_ratio(actual: Tensor, expected: Tensor, exact: Tensor) -> float:
+    """The error of ``actual`` in units of that of ``expected``, and at least of a rounding of the result."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return float("inf")
+    if not expected.is_floating_point():
+        return 0.0 if actual.equal(expected) else float("inf")
+    error = [(value.double() - exact.double()).nan_to_num().norm() for value in (actual, expected)]
+    rounding = exact.double().nan_to_num().norm() * torch.finfo(expected.dtype).eps / 4
+    return float(error[0] / torch.maximum(error[1], rounding).clamp(min=1e-30))
+
+
+def read() -> list[Result]:
+    if not RESULTS.exists():
+        return []
+    kinds = {field.name: {"int": int, "float": float}.get(str(field.type), str) for field in fields(Result)}
+    with RESULTS.open(newline="") as file:
+        found = [Result(**{name: kinds[name](value) for name, value in each.items()}) for each in csv.DictReader(file)]
+    latest = {(each.model, each.mode, each.route): each for each in found}
+    order = [(name, mode, route) for name in ROWS for mode in MODES for route in ROUTES]
+    return [latest[key] for key in order if key in latest]
+
+
+def write(results: Iterable[Result], how: str = "w") -> None:
+    is_new = how == "w" or not RESULTS.exists()
+    with RESULTS.open(how, newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Result)], lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerows(map(asdict, results))
+
+
+def page(results: Sequence[Result]) -> str:
+    """The table: a row a model."""
+    cells = {(each.model, each.mode, each.route): each for each in results}
+    rows = dict.fromkeys(each.model for each in results)
+    right = sum(each.outcome == "ok" for each in results)
+    whole = sum(each.outcome == "ok" and _is_whole(each) for each in results)
+    libraries = sorted({part for each in results for part in each.library.split(", ")})
+    lines = [
+        "# Models\n",
+        f"{len(rows)} models of libraries, made from small configurations with random weights: {right} of {len(results)} runs",
+        "equal eager mode (float32: by 1e-5 of the largest number; bfloat16: at most twice eager's error against float64),",
+        f"{whole} of them as one program. Written by `python -m tests.models.status`; {', '.join(libraries)};",
+        f"{min(each.date for each in results)} to {max(each.date for each in results)}.\n",
+        "In each cell: `fxc.compile`, then `torch.compile`. \"parts\": the model is compiled in parts, with PyTorch between",
+        "them. \"calls\": calls of ATen beside kernels, in inference.\n",
+        "| model | " + " | ".join(MODES) + " | kernels, calls |",
+        "|---" * (len(MODES) + 2) + "|",
+    ]  # fmt: skip
+    for name in rows:
+        texts = [", ".join(_cell(cells.get((name, mode, route))) for route in ROUTES) for mode in MODES]
+        one = cells.get((name, "inference", ROUTES[0])) or cells.get((name, "inference", ROUTES[1]))
+        lines.append(f"| {name} | {' | '.join(texts)} | {f'{one.kernels}, {one.calls}' if one else ''} |")
+    lines += ["", "## Not right, or in parts\n"]
+    for each in results:
+        if not (each.outcome == "ok" and _is_whole(each)):
+            reason = "; ".join(part for part in each.why.split("; ") if part and not part[0].isdigit())
+            lines.append(f"- {each.model}, {each.mode}, {each.route}: {each.outcome} {reason or f'{each.difference:g}'}")
+    lines += ["", "## Calls of ATen, and why\n", "| operator | calls | models | why |", "|---|---|---|---|"]
+    found = defaultdict[tuple[str, str], Counter[str]](Counter)
+    for each in results:
+        if (each.mode, each.route) == LISTED:
+            for part in filter(None, each.why.split("; ")):
+                count, _, what = part.partition(" ")
+                operator, _, why = what.partition(", ")
+                if count.isdigit():
+                    found[operator, why][each.model] += int(count)
+    for (operator, why), models in sorted(found.items(), key=lambda item: (-item[1].total(), item[0])):
+        lines.append(f"| `{operator}` | {models.total()} | {len(models)} | {why} |")
+    return "\n".join(lines) + "\n"
+
+
+def _is_whole(result: Result) -> bool:
+    return not result.breaks and "only parts of it are compiled" not in result.why
+
+
+def _cell(result: Result | None) -> str:
+    if result is None:
+        return "not run"
+    return result.outcome + " in parts" * (result.outcome == "ok" and not _is_whole(result))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--mode", default="", choices=("", *MODES))
+    parser.add_argument("--again", action="store_true", help="run what has a result, too")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    os.environ |= {"FXC_CACHE_PLANS": "0", "FXC_CACHE_DIR": tempfile.mkdtemp()}
+    done = set() if options.again else {(each.model, each.mode, each.route) for each in read()}
+    for row in (row for name, row in ROWS.items() if options.only in name):
+        for mode in (mode for mode in MODES if options.mode in mode):
+            for route in (route for route in ROUTES if (row.name, mode, route) not in done):
+                result = check(row, mode, route)
+                write([result], "a")
+                print(
+                    *(asdict(result)[key] for key in ("model", "mode", "route", "outcome", "difference", "seconds")), flush=True
+                )
+    write(read())
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(read()))
+
+
+if __name__ == "__main__":
+    main()
