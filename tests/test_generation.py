@@ -53,6 +53,7 @@ def prompt() -> Tensor:
     return torch.randint(WORDS, (2, 5))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("static", [True, False], ids=["static", "growing"])
 @torch.no_grad()
 def test_a_cache_of_tensors_through_torch_compile(static: bool, prompt: Tensor) -> None:
@@ -63,6 +64,7 @@ def test_a_cache_of_tensors_through_torch_compile(static: bool, prompt: Tensor) 
     assert len(plans) <= (3 if not static else 2), "the prompt; a word; and, where the cache grows, a word at any length"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("static", [True, False], ids=["static", "growing"])
 @torch.no_grad()
 def test_a_cache_of_tensors_through_fxc_compile(static: bool, prompt: Tensor) -> None:
@@ -78,6 +80,7 @@ def test_a_cache_of_tensors_through_fxc_compile(static: bool, prompt: Tensor) ->
     assert found.equal(decode(model, static, prompt, 12)) and len(plans) == 1
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 @pytest.mark.parametrize("name", ["llama", "gpt2", "t5"])
 @pytest.mark.filterwarnings("ignore")

@@ -23,7 +23,7 @@ ROUTES = ("fxc.compile", "torch.compile")
 class Block(nn.Module):
     def __init__(self, width: int = 16, dropout: float = 0.1) -> None:
         super().__init__()
-        self.norm, self.attention = nn.LayerNorm(width), nn.Linear(width, 3 * width)
+        self.norm, self.attention = nn.LayerNorm(width), nn.Linear(width, 3 * width, bias=False)
         self.feed = nn.Sequential(nn.Linear(width, 32), nn.GELU(), nn.Linear(32, width), nn.Dropout(dropout))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -147,6 +147,7 @@ def trained(loop: Any, route: str, checkpointed: bool) -> tuple[Any, nn.Module, 
         return loop(model, call, compile), model, len(plans)
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("checkpointed", [False, True], ids=["saved", "checkpointed"])
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("route", ROUTES)
@@ -192,6 +193,7 @@ def learned(model: nn.Module, weights: dict[str, Tensor], ids: Tensor) -> Any:
     return torch.func.grad_and_value(outer)(weights)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("transformed", [per_sample, directional, learned])
 @pytest.mark.parametrize("route", ROUTES)
 def test_transforms_of_functions(route: str, transformed: Any) -> None:
@@ -203,6 +205,6 @@ def test_transforms_of_functions(route: str, transformed: Any) -> None:
     if route == "torch.compile":
         compiled = torch.compile(run, backend="fxc")
     else:
-        compiled = fxc.compile(run, (weights, ids), training=True)
+        compiled = fxc.compile(run, (weights, ids))
     for each in (ids, others[0]):
         torch.testing.assert_close(compiled(weights, each), run(weights, each), rtol=1e-4, atol=1e-5)

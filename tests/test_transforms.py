@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor, func
 from torch.autograd import forward_ad
 
 import fxc
-from fxc.errors import InputError
+from fxc.errors import CaptureError, InputError
 
 TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
     "vmap": lambda x: torch.vmap(torch.sin)(x[None]),
@@ -104,3 +105,16 @@ def test_forward_mode_and_batches_of_gradients_by_torch_compile() -> None:
         _tangent(compiled, x)
     with pytest.raises(InputError, match="transform"):
         torch.autograd.functional.jacobian(compiled, x, vectorize=True)
+
+
+def test_forward_mode_ends_with_the_capture_that_fails_in_it() -> None:
+    """torch.export of PyTorch 2.13 loses the tangent of a transposed matrix; the next route captures it."""
+
+    def function(w: Tensor, x: Tensor) -> Any:
+        return func.jvp(lambda w: torch.sin(x @ w.T), (w,), (w,))
+
+    given = torch.randn(4, 5), torch.randn(3, 5)
+    with suppress(CaptureError):
+        fxc.capture(function, given)
+    expected = function(*given)
+    torch.testing.assert_close(fxc.compile(function, given, options={"fallback": False})(*given), expected)

@@ -35,14 +35,25 @@ def compile_lock(*, dynamo: bool = False) -> Generator[None, None, None]:
             from torch._dynamo import convert_frame
 
             held.enter_context(convert_frame.compile_lock)
-        held.callback(_end_transforms, _functorch.get_dynamic_layer_stack_depth())
+        held.callback(_end_transforms, _functorch.get_dynamic_layer_stack_depth(), _is_in_dual_level())
         yield
 
 
-def _end_transforms(depth: int) -> None:
+def _end_transforms(depth: int, is_dual: bool) -> None:
     """End the transforms of torch.func but ``depth``. PyTorch's function for that ends one too many before 2.12."""
+    if not is_dual and _is_in_dual_level():
+        _torch._C._exit_dual_level(level=0)
     while _functorch.get_dynamic_layer_stack_depth() > depth:
         getattr(_functorch, f"_{_functorch.peek_interpreter_stack().key().name[:4].lower()}_decrement_nesting")()
+
+
+def _is_in_dual_level() -> bool:
+    """Whether forward-mode differentiation is active; there is one level of it."""
+    try:
+        _torch._C._exit_dual_level(level=_torch._C._enter_dual_level())
+    except RuntimeError:
+        return True
+    return False
 
 
 def modules_of(model: Model) -> dict[str, torch.nn.Module]:

@@ -179,7 +179,8 @@ ROWS = {
         _transformers("mixtral", "CausalLM", {**GROUPED, "num_local_experts": 4}, text),
         _transformers("mamba", "CausalLM", {"hidden_size": WIDTH, "num_hidden_layers": 1, "state_size": 4}, text),
         _transformers(
-            "t5", "Seq2SeqLM", {"d_model": WIDTH, "d_kv": 8, "d_ff": 2 * WIDTH, "num_layers": 1, "num_heads": HEADS}, pair,
+            "t5", "Seq2SeqLM", {"d_model": WIDTH, "d_kv": 8, "d_ff": 2 * WIDTH, "num_layers": 1, "num_heads": HEADS,
+             "decoder_start_token_id": 0}, pair,
             decoded
         ),
         _transformers("bart", "Seq2SeqLM", CODED, pair, decoded),
