@@ -291,3 +291,30 @@ def test_other_threads_may_seed_while_a_model_is_captured() -> None:
     fxc.capture(run, (torch.zeros(2),))
     assert torch.initial_seed() == 7
     torch.set_rng_state(state)
+
+
+class Gated(torch.autograd.Function):
+    """Saves its argument; the backward is not that of the forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * 0.5 * (1 + torch.tanh(x * x))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * ctx.saved_tensors[0]
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_an_autograd_function_that_saves_has_free_sizes(free: bool) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return Gated.apply(x * 2).sum(1)
+
+    axes = ({0: torch.export.Dim("n"), 1: torch.export.Dim("m")},) if free else None
+    example = torch.randn(3, 4, requires_grad=True)
+    compiled = fxc.compile(function, (example,), training=True, dynamic_shapes=axes, options={"fallback": False})
+    x = torch.randn(5, 7, requires_grad=True) if free else example
+    results = compiled(x), function(x)
+    torch.testing.assert_close(*results)
+    torch.testing.assert_close(*(torch.autograd.grad(result.sin().sum(), x) for result in results))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch._C import _TorchDispatchModeKey
 from torch._higher_order_ops import utils
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, track_tensor_tree
+from torch.fx.passes import runtime_assert
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from fxc.bridge.values import is_sequence
@@ -47,8 +49,18 @@ def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Seque
 
 
 def _traced(function: Callable[..., Any], args: Sequence[Any]) -> GraphModule:
-    """Trace ``function``, without grad mode switches: autograd does not record inside an autograd.Function."""
-    graph: GraphModule = _utils.reenter_make_fx(function)(*args)
+    """Trace ``function``, without grad mode switches: autograd does not record inside an autograd.Function.
+
+    After the trace PyTorch computes sizes of its fake tensors, which the outer trace would record.
+    """
+    insert = runtime_assert.insert_deferred_runtime_asserts
+
+    def unrecorded(*args: Any) -> None:
+        with disable_proxy_modes_tracing():
+            insert(*args)
+
+    with patch.object(runtime_assert, insert.__name__, unrecorded):
+        graph: GraphModule = _utils.reenter_make_fx(function)(*args)
     for node in list(graph.graph.nodes):
         if node.target is torch._C._set_grad_enabled:
             graph.graph.erase_node(node)

@@ -74,8 +74,8 @@ def compiled(sample: Sample, route: str) -> Callable[..., Any]:
     free = None
     if route == "dynamic_shapes":
         auto = torch.export.Dim.AUTO
-        free = [{axis: auto for axis, size in enumerate(each.shape) if size > 1} for each in inputs]
-    return compile_on(route, sample.function, inputs, free and (free,), fallback=False)
+        free = (tuple({axis: auto for axis, size in enumerate(each.shape) if size > 1} for each in inputs),)
+    return compile_on(route, sample.function, inputs, free, fallback=False)
 
 
 def _by_dynamo(sample: Sample, backend: str, route: str) -> Callable[..., Any]:
