@@ -24,7 +24,7 @@ from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.driver.pipeline_text import PassSpec
-from fxc.errors import CaptureError, FallbackWarning, FxcError
+from fxc.errors import CaptureError, FallbackWarning, FxcError, NumericsError
 from fxc.export.joint_modules import modules_of, program_of
 from fxc.frontends.dynamo_attention import fuse_attention
 from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropouts, return_views_of_inputs
@@ -97,8 +97,7 @@ def partition(
     which AOTAutograd gives no inputs, as their parts become such graphs again; and graphs with hooks of saved tensors, which it
     adds to the parts.
     """
-    # the checks of numbers compare entry functions, and the result has none
-    pipeline, options = joint_pipeline(options), replace(options, check_numerics=False)
+    pipeline = joint_pipeline(options)
     parse_pipeline(pipeline)  # a wrong budget is an error, not a reason for another partition
     try:
         if not inputs or top_saved_tensors_hooks() is not None:
@@ -108,6 +107,8 @@ def partition(
         return modules_of(joint, program, num_fwd_outputs)
     except CaptureError:
         pass
+    except NumericsError:
+        raise
     except FxcError as error:
         _fall_back(options, "the joint graph is partitioned by PyTorch", error)
     return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)

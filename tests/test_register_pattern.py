@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from functorch.compile import aot_function, default_partition, make_boxed_func
 from torch import Tensor, nn
+from torch._dynamo.exc import BackendCompilerFailed
 
 import fxc
 from fxc.errors import CaptureError, InputError
@@ -480,6 +481,17 @@ def test_without_examples() -> None:
     fxc.register_pattern(silu, F.silu)
     for shape in ((3,), (2, 3), (2, 3, 4), ()):
         assert applied(lambda x: x * torch.sigmoid(x), torch.randn(shape)) == ["silu"]
+
+
+@pytest.mark.parametrize("check_numerics", [True, "call"])
+def test_a_wrong_joint_pattern_is_named(check_numerics: Any) -> None:
+    """``check_numerics`` compares the joint graph before and after each pass that torch.compile runs on it."""
+    x = torch.randn(3, 4, requires_grad=True)
+    fxc.register_pattern(silu, lambda x: F.silu(x) * 1.5, (x,), training=True, try_out=False)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: silu(x + 1), backend="fxc", options={"check_numerics": check_numerics})
+    with pytest.raises(BackendCompilerFailed, match="NumericsError: pass apply-patterns changes the numbers of @main"):
+        compiled(x)
 
 
 # files
