@@ -80,6 +80,18 @@ def test_two_calls_before_the_backward() -> None:
     steps_of_both(Network(), step)
 
 
+@pytest.mark.parametrize(("size", "padding"), [((5, 5), (2, 1)), ((3, 9), 4)])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_gradients_of_depthwise_weights(size: tuple[int, int], padding: Any, layout: torch.memory_format) -> None:
+    """They are a kernel, where eager mode calls oneDNN; strides are eager's."""
+    model = nn.Conv2d(8, 8, size, padding=padding, groups=8)
+    x = torch.randn(2, 8, 9, 10, requires_grad=True).to(memory_format=layout)
+    train_both(model, (x.detach().requires_grad_(),), rtol=1e-5, atol=1e-4)
+    expected = torch.autograd.grad(model(x).sum(), model.weight)[0].stride()
+    assert model.weight.grad is not None
+    assert torch.autograd.grad(torch.compile(model, backend="fxc")(x).sum(), model.weight)[0].stride() == expected
+
+
 class Averaged(nn.Module):
     """Copies an argument, which the backward reads, to a buffer, and reads the new value of another buffer."""
 

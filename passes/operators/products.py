@@ -17,6 +17,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import dtype
 from fxc.passes.operators.bias import split_addmm
+from fxc.passes.operators.depthwise import split_weight_gradient
 from fxc.passes.operators.flops import attention, attention_backward, convolution, convolution_backward, product
 from fxc.passes.operators.record import Factors, Operator, Parts, Role, When, each
 from fxc.passes.rewriting.decomposition import put_in_place
@@ -229,7 +230,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         ),
         **each("conv1d.default conv2d.default conv3d.default convolution.default", role=Role.CONVOLUTION, flops=convolution()),
         **each("conv1d.padding conv2d.padding conv3d.padding", role=Role.CONVOLUTION, flops=convolution()),
-        **each("convolution_backward.default", flops=convolution_backward),
+        **each("convolution_backward.default", flops=convolution_backward, parts=Parts(When.KERNELS, split_weight_gradient)),
         **each(_ATTENTION, flops=attention),
         **each(_ATTENTION_BACKWARD, flops=attention_backward),
     }

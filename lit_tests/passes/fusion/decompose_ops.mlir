@@ -605,3 +605,34 @@ func.func @lone_products(%x: tensor<1x2x3xf32, #torch.meta<device = "cuda:0">>, 
   %d = torch.aten.bmm.default(%m, %n) : (tensor<?x2x3xf32, #torch.meta<sizes = ["s0", 2, 3], device = "cuda:0">>, tensor<?x3x4xf32, #torch.meta<sizes = ["s0", 3, 4], device = "cuda:0">>) -> tensor<?x2x4xf32, #torch.meta<sizes = ["s0", 2, 4], device = "cuda:0">>
   fx.output((%a, %b, %c, %d)) : (tensor<1x2x4xf32, #torch.meta<device = "cuda:0">>, tensor<1x2x4xf32>, tensor<2x2x4xf32, #torch.meta<device = "cuda:0">>, tensor<?x2x4xf32, #torch.meta<sizes = ["s0", 2, 4], device = "cuda:0">>) -> ()
 }
+
+// -----
+
+/// Weights of 25 to 49 elements a channel; the image's gradient stays a call.
+// CHECK-LABEL:    func.func @depthwise_gradients
+// CHECK-NEXT:       torch.aten.convolution_backward
+// ROWS-LABEL:     func.func @depthwise_gradients
+// ROWS-NEXT:        torch.aten.constant_pad_nd.default(%x, [2, 2, 2, 2])
+// ROWS-COUNT-25:    torch.aten.mul.Tensor(%g,
+// ROWS:             torch.aten.stack.default
+// ROWS:             %b = torch.aten.sum.dim_IntList
+// ROWS-NEXT:        torch.aten.convolution_backward.default({{.*}}[true, false, false])
+func.func @depthwise_gradients(%g: tensor<2x4x6x6xf32>, %x: tensor<2x4x6x6xf32>, %w: tensor<4x1x5x5xf32>) {
+  %a, %v, %b = torch.aten.convolution_backward.default(%g, %x, %w, [4], [1, 1], [2, 2], [1, 1], false, [0, 0], 4, [true, true, true]) : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>) -> (tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>, tensor<4xf32>)
+  fx.output((%a, %v, %b)) : (tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Not where few elements are multiplied, the weight has no gradient, or a step, a distance, groups or the dtype are others.
+// ROWS-LABEL:     func.func @other_gradients
+// ROWS-NOT:         torch.aten.mul
+func.func @other_gradients(%g: tensor<2x4x6x6xf32>, %h: tensor<2x4x3x3xf32>, %i: tensor<2x4x2x2xf32>, %x: tensor<2x4x6x6xf32>, %s: tensor<4x1x3x3xf32>, %w: tensor<4x1x5x5xf32>, %m: tensor<4x2x5x5xf32>, %d: tensor<2x4x6x6xf64>, %u: tensor<4x1x5x5xf64>) {
+  %a, %av, %ab = torch.aten.convolution_backward.default(%g, %x, %s, [4], [1, 1], [1, 1], [1, 1], false, [0, 0], 4, [true, true, true]) : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>, tensor<4x1x3x3xf32>) -> (tensor<2x4x6x6xf32>, tensor<4x1x3x3xf32>, tensor<4xf32>)
+  %b, %bv, %bb = torch.aten.convolution_backward.default(%g, %x, %w, [4], [1, 1], [2, 2], [1, 1], false, [0, 0], 4, [true, true, true]) : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>) -> (tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>, tensor<4xf32>)
+  %c, %cv, %cb = torch.aten.convolution_backward.default(%h, %x, %w, [4], [2, 2], [2, 2], [1, 1], false, [0, 0], 4, [true, true, true]) : (tensor<2x4x3x3xf32>, tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>) -> (tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>, tensor<4xf32>)
+  %e, %ev, %eb = torch.aten.convolution_backward.default(%i, %x, %w, [4], [1, 1], [2, 2], [2, 2], false, [0, 0], 4, [true, true, true]) : (tensor<2x4x2x2xf32>, tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>) -> (tensor<2x4x6x6xf32>, tensor<4x1x5x5xf32>, tensor<4xf32>)
+  %f, %fv, %fb = torch.aten.convolution_backward.default(%g, %x, %m, [4], [1, 1], [2, 2], [1, 1], false, [0, 0], 2, [true, true, true]) : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>, tensor<4x2x5x5xf32>) -> (tensor<2x4x6x6xf32>, tensor<4x2x5x5xf32>, tensor<4xf32>)
+  %k, %kv, %kb = torch.aten.convolution_backward.default(%d, %d, %u, [4], [1, 1], [2, 2], [1, 1], false, [0, 0], 4, [true, true, true]) : (tensor<2x4x6x6xf64>, tensor<2x4x6x6xf64>, tensor<4x1x5x5xf64>) -> (tensor<2x4x6x6xf64>, tensor<4x1x5x5xf64>, tensor<4xf64>)
+  fx.output((%av, %b, %bb, %cv, %ev, %fv, %kv)) : (tensor<4x1x3x3xf32>, tensor<2x4x6x6xf32>, tensor<4xf32>, tensor<4x1x5x5xf32>, tensor<4x1x5x5xf32>, tensor<4x2x5x5xf32>, tensor<4x1x5x5xf64>) -> ()
+}
