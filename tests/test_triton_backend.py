@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fxc.bridge.random_numbers import random_bits
 from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.codegen.triton.printer import print_kernel, print_kernels
 from fxc.dialects.tile import KernelOp
@@ -440,3 +441,29 @@ def test_sizes_as_arguments() -> None:
     x, out = random(400), torch.full((512,), 7.0)
     simulate(source, [x, out, 400, 2.5])
     assert torch.equal(out, torch.cat([x * 2.5, torch.full((112,), 7.0)]))
+
+
+def test_exponentials_are_as_accurate_as_the_librarys() -> None:
+    """With each op of the printed helper rounded as on a GPU; also at the last numbers before 0 and infinity."""
+    ends = torch.tensor([88.7228317, 88.7228394, -103.97, -1e30, 1e30, torch.inf, torch.nan, 0.0])
+    x = torch.cat([torch.linspace(-110, 95, (1 << 16) - len(ends)), ends])
+    start = "%i = tile.program_id {axis = 0} : index\n %n = arith.constant 64 : index\n %base = arith.muli %i, %n : index"
+    text = one_op("math.exp $0 : $v", ["f32"], "f32").replace("%base = arith.constant 0 : index", start)
+    found, exact = torch.empty_like(x), x.double().exp()
+    simulate(
+        printed(text.replace("array<i64: 1>", "array<i64: 1024>").replace("elements = 64", f"elements = {len(x)}")), [x, found]
+    )
+    expected = exact.float()
+    normal = (expected > 1.2e-38) & expected.isfinite()
+    assert ((found.double() - exact) / exact).abs()[normal].max() <= 2 * torch.finfo(torch.float32).eps
+    torch.testing.assert_close(found[~normal], expected[~normal], rtol=0, atol=2e-44, equal_nan=True)
+
+
+@pytest.mark.parametrize(("shift", "helper"), [(0, "consecutive_words"), (4, "consecutive_words"), (3, "random_words")])
+def test_words_of_lanes_are_those_of_their_offsets(shift: int, helper: str) -> None:
+    source = printed(CASES["random"].text.replace("5000000000000", str(5_000_000_000_000 + shift)))
+    words = torch.empty(512, dtype=torch.int32)
+    simulate(source, [words])
+    assert f"def {helper}(" in source.source
+    offsets = torch.arange(512) + 5_000_000_000_000 + shift
+    assert torch.equal(words, random_bits(torch.tensor(1234567890123), offsets))

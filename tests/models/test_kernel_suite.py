@@ -31,7 +31,7 @@ def test_kernels_equal_operators(name: str) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_tritons_own_interpreter_agrees() -> None:
-    """Kernels without libdevice, which it lacks."""
+    """Kernels without libdevice's functions, which it lacks: tanh and others that ``tl`` does not have."""
     if not can_compute_bounds():
         pytest.skip("Triton 3.6's interpreter takes no loop bounds from kernels with NumPy 2.4")
     kernels = 0
@@ -44,4 +44,4 @@ def test_tritons_own_interpreter_agrees() -> None:
             found = difference(made.run(engine, group.arguments), Expected.of(group.module, group.arguments))
             assert not found.wrong, f"{group.where}: {found.wrong}"
             kernels += made.count
-    assert kernels >= 12
+    assert kernels >= 19

@@ -252,23 +252,26 @@ _FUNCTIONS: dict[str, Any] = {
     "associative_scan": _associative_scan,
     "dot": _dot,
     "philox": _philox,
+    "interleave": lambda a, b: a.with_data(torch.stack([a.data, b.data], -1).flatten(-2)),
+    "constexpr": int,
     "device_assert": _device_assert,
     "debug_barrier": lambda: None,
     "abs": lambda value: value.with_data(value.data.abs()),
     "floor": _floats(torch.floor),
     "ceil": _floats(torch.ceil),
+    "exp": _floats(torch.exp, "float64"),
     "sqrt": _floats(torch.sqrt, "float64"),
     "sqrt_rn": _floats(torch.sqrt, "float32"),
     "div_rn": _floats(torch.div, "float32"),
     "fma": _floats(_in_double(lambda a, b, c: a * b + c)),
+    **{name: _floats(getattr(torch, name)) for name in ("cos", "erf", "exp2", "log", "log2", "rsqrt", "sin")},
 }
 
 _LIBDEVICE: dict[str, Any] = {
     name: _floats(getattr(torch, name))
     for name in (
-        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cos", "cosh", "erf", "erfc", "erfinv"),
-        *("exp", "exp2", "expm1", "fmod", "hypot", "lgamma", "log", "log10", "log1p", "log2", "nextafter", "pow", "rsqrt"),
-        *("sin", "sinh", "tan", "tanh", "trunc"),
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "erfc", "erfinv", "expm1", "fmod"),
+        *("hypot", "lgamma", "log10", "log1p", "nextafter", "pow", "sinh", "tan", "tanh", "trunc"),
     )
 }
 _LIBDEVICE |= {

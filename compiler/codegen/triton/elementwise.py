@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import Float32Type, IndexType, VectorType, i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from fxc.codegen.triton.spelling import bits, full, is_bool, is_float, is_half
-from fxc.codegen.triton.writer import Writer, refusal
+from fxc.codegen.triton.writer import HELPERS, Writer, refusal
 from fxc.dialects.tile import CastOp, CompareOp, MathOp, SelectOp
 from fxc.dialects.tile.types import element_of, shape_of
 
@@ -27,7 +27,7 @@ class Operator:
 class Function:
     """A call with the operands for ``{0}``, ``{1}``; ``double`` is the call for f64 if it differs.
 
-    Half precision is computed in f32 and rounded once.
+    Half precision is computed in f32 and rounded once. It calls a function of Triton or one of ``HELPERS``.
     """
 
     text: str
@@ -71,23 +71,23 @@ SPELLINGS: Mapping[type[Operation], Operator | Function] = MappingProxyType(
         math.CbrtOp: Function("libdevice.cbrt({0})"),
         math.CeilOp: Function("tl.ceil({0})"),
         math.CopySignOp: Function("libdevice.copysign({0}, {1})"),
-        math.CosOp: Function("libdevice.cos({0})"),
+        math.CosOp: Function("tl.cos({0})"),
         math.CoshOp: Function("libdevice.cosh({0})"),
-        math.ErfOp: Function("libdevice.erf({0})"),
-        math.ExpOp: Function("libdevice.exp({0})"),  # tl.exp is off by many ulp far from 0
-        math.Exp2Op: Function("libdevice.exp2({0})"),
+        math.ErfOp: Function("tl.erf({0})"),
+        math.ExpOp: Function("accurate_exp({0})", double="tl.exp({0})"),
+        math.Exp2Op: Function("tl.exp2({0})"),
         math.ExpM1Op: Function("libdevice.expm1({0})"),
         math.FloorOp: Function("tl.floor({0})"),
         math.FmaOp: Function("tl.fma({0}, {1}, {2})"),
-        math.LogOp: Function("libdevice.log({0})"),
+        math.LogOp: Function("tl.log({0})"),
         math.Log10Op: Function("libdevice.log10({0})"),
         math.Log1pOp: Function("libdevice.log1p({0})"),
-        math.Log2Op: Function("libdevice.log2({0})"),
+        math.Log2Op: Function("tl.log2({0})"),
         math.PowFOp: Function("libdevice.pow({0}, {1})"),
         math.RoundOp: Function("libdevice.round({0})"),
         math.RoundEvenOp: Function("libdevice.nearbyint({0})"),
-        math.RsqrtOp: Function("libdevice.rsqrt({0})"),
-        math.SinOp: Function("libdevice.sin({0})"),
+        math.RsqrtOp: Function("tl.rsqrt({0})"),
+        math.SinOp: Function("tl.sin({0})"),
         math.SinhOp: Function("libdevice.sinh({0})"),
         math.SqrtOp: Function("tl.sqrt_rn({0})", double="tl.sqrt({0})"),
         math.TanOp: Function("libdevice.tan({0})"),
@@ -188,13 +188,18 @@ def _call(writer: Writer, function: Function, op: Operation) -> str:
     element = element_of(op.results[0].type)
     if is_half(element):
         values = [f"{writer.typed(operand)}.to(tl.float32)" for operand in op.operands]
-        return f"{_apply(function.text, values)}.to({writer.dtype(element)})"
+        return f"{_apply(_text(writer, function), values)}.to({writer.dtype(element)})"
     if element == i32 or isinstance(element, (Float32Type, IndexType)):
         values = operands(writer, op)
     else:
         values = [writer.typed(operand) for operand in op.operands]
     is_double = is_float(element) and not isinstance(element, Float32Type)
-    return _apply(function.double or function.text if is_double else function.text, values)
+    return _apply(function.double if is_double and function.double else _text(writer, function), values)
+
+
+def _text(writer: Writer, function: Function) -> str:
+    name = function.text.partition("(")[0]
+    return function.text if name not in HELPERS else function.text.replace(name, writer.helper(name))
 
 
 def _math(writer: Writer, op: MathOp) -> str | None:

@@ -21,6 +21,7 @@ from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource, grid_
 from fxc.codegen.triton.memory import STORES, write_memory
 from fxc.codegen.triton.names import RESERVED, python_name
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
+from fxc.codegen.triton.reductions import unread
 from fxc.codegen.triton.spelling import signature_type
 from fxc.codegen.triton.writer import HELPERS, Writer, refusal
 from fxc.dialects.attributes.values import isa
@@ -50,11 +51,8 @@ _SILENT = frozenset([arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp])
 _NEUTRAL: Mapping[type[Operation], int] = MappingProxyType({arith.AddiOp: 0, arith.MuliOp: 1})
 """Op -> its neutral operand: with it, the result equals the other operand."""
 
-HEADER = """\
-import triton
-import triton.language as tl
-from triton.language.extra import libdevice
-"""
+HEADER = "import triton\nimport triton.language as tl\n"
+LIBDEVICE = "from triton.language.extra import libdevice\n"
 
 
 def print_kernels(module: ModuleOp) -> list[KernelSource]:
@@ -78,7 +76,7 @@ class _KernelPrinter:
             for result in op.results:
                 first.setdefault(id(result.type), result)
         self.lanes = max(map(_lanes, first.values()), default=1)
-        self.writer = Writer(kernel)
+        self.writer, self.unread = Writer(kernel), unread(kernel)
         self.place = self.counter = ""
 
     def source(self) -> KernelSource:
@@ -88,7 +86,8 @@ class _KernelPrinter:
         parameters = [*(each.name for each in arguments), *([self.counter] if self.counter else [])]
         definition = f"@triton.jit\ndef {self.name}({', '.join(parameters)}):\n"
         helpers = "".join(f"\n{HELPERS[name]}" for name in self.writer.helpers)
-        text = f"{self.heading()}\n{HEADER}{helpers}\n\n{definition}" + "\n".join(body) + "\n"
+        imports = HEADER + (LIBDEVICE if any("libdevice." in line for line in body) else "")
+        text = f"{self.heading()}\n{imports}{helpers}\n\n{definition}" + "\n".join(body) + "\n"
         return KernelSource(self.name, text, arguments, grid_of(self.kernel), self.lanes, self.warps(), self.counter)
 
     def heading(self) -> str:
@@ -129,9 +128,9 @@ class _KernelPrinter:
                 raise error if error.op else refusal(op, error.message, error.hint) from error
 
     def is_written(self, op: Operation) -> bool:
-        """Whether ``op`` needs no line: its result is a constant, or equal to another index value, whose name it gets."""
+        """Whether ``op`` needs no line: nothing reads it, it is constant, or equal to an index value, whose name it gets."""
         writer = self.writer
-        if op.results and all(writer.constant(result) is not None for result in op.results):
+        if op in self.unread or (op.results and all(writer.constant(result) is not None for result in op.results)):
             return True
         neutral = _NEUTRAL.get(type(op))
         for value, other in (op.operands, reversed(op.operands)) if neutral is not None else ():

@@ -125,6 +125,15 @@ def ceil_divide(a, b):
     return tl.where((quotient * b != a) & ((a < 0) == (b < 0)), quotient + 1, quotient)
 """
 
+_EXP = """
+@triton.jit
+def accurate_exp(x):  # tl.exp rounds the exponent of 2, which is many ulp far from 0
+    x = tl.minimum(tl.maximum(x, -104.0, propagate_nan=tl.PropagateNan.ALL), 89.0, propagate_nan=tl.PropagateNan.ALL)
+    exponent = x * 1.44269504
+    rest = tl.fma(x, 1.44269504, -exponent) + x * 1.92596303e-08
+    return tl.exp2(exponent) * tl.fma(rest, 0.693147182, 1.0)
+"""
+
 _RANDOM_WORDS = """
 @triton.jit
 def random_words(seed, offsets):
@@ -136,6 +145,16 @@ def random_words(seed, offsets):
     return words.to(tl.int32, bitcast=True)
 """
 
+_CONSECUTIVE_WORDS = """
+@triton.jit
+def consecutive_words(seed, first, size: tl.constexpr):
+    counter = (first >> 2) + tl.arange(0, size // 4)
+    low, high = counter.to(tl.uint32), (counter >> 32).to(tl.uint32)
+    word_0, word_1, word_2, word_3 = tl.philox(seed, low, high, low * 0, low * 0)
+    words = tl.interleave(tl.interleave(word_0, word_2), tl.interleave(word_1, word_3))
+    return words.to(tl.int32, bitcast=True)
+"""
+
 
 def _combine(name: str, expression: str) -> str:
     return _COMBINE.format(name=name, expression=expression)
@@ -143,7 +162,7 @@ def _combine(name: str, expression: str) -> str:
 
 HELPERS: Mapping[str, str] = MappingProxyType(
     {
-        "add": _combine("add", "a + b"),
+        "accurate_exp": _EXP,
         "multiply": _combine("multiply", "a * b"),
         "bit_and": _combine("bit_and", "a & b"),
         "bit_or": _combine("bit_or", "a | b"),
@@ -155,6 +174,7 @@ HELPERS: Mapping[str, str] = MappingProxyType(
         "floor_divide": _FLOOR_DIVIDE,
         "ceil_divide": _CEIL_DIVIDE,
         "random_words": _RANDOM_WORDS,
+        "consecutive_words": _CONSECUTIVE_WORDS,
     }
 )
 """Name -> source. No helper calls another."""

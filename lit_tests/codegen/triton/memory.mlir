@@ -104,7 +104,42 @@ tile.kernel @histogram(%p: !tile.ptr<i64> {tile.access = "read", tile.elements =
 
 // -----
 
-/// Philox, a word a lane.
+/// Philox computes four words at once: those of four lanes, where offsets count up from a multiple of 4.
+// CHECK-LABEL: # words: grid (4,), 1 warp, 32-bit index
+// CHECK:       @triton.jit
+// CHECK-NEXT:  def consecutive_words(seed, first, size: tl.constexpr):
+// CHECK-NEXT:      counter = (first >> 2) + tl.arange(0, size // 4)
+// CHECK-NEXT:      low, high = counter.to(tl.uint32), (counter >> 32).to(tl.uint32)
+// CHECK-NEXT:      word_0, word_1, word_2, word_3 = tl.philox(seed, low, high, low * 0, low * 0)
+// CHECK-NEXT:      words = tl.interleave(tl.interleave(word_0, word_2), tl.interleave(word_1, word_3))
+// CHECK-NEXT:      return words.to(tl.int32, bitcast=True)
+// CHECK:       @triton.jit
+// CHECK-NEXT:  def words(out):
+// CHECK-NEXT:      i = tl.program_id(0)
+// CHECK-NEXT:      start = i * 128
+// CHECK-NEXT:      start64 = tl.cast(start, tl.int64)
+// CHECK-NEXT:      first = start64 + 5000000000000
+// CHECK-NEXT:      words = consecutive_words(tl.full((), 1234567890123, tl.int64), first, 128)
+// CHECK-NEXT:      tl.store(out + start + tl.arange(0, 128), words)
+tile.kernel @words(%out: !tile.ptr<i32> {tile.access = "write", tile.elements = 512 : i64, tile.divisible = 16 : i64}) attributes {grid = array<i64: 4>} {
+  %size = arith.constant 128 : index
+  %big = arith.constant 5000000000000 : i64
+  %seed = arith.constant 1234567890123 : i64
+  %i = tile.program_id {axis = 0} : index
+  %start = arith.muli %i, %size : index
+  %start64 = arith.index_cast %start : index to i64
+  %first = arith.addi %start64, %big : i64
+  %firsts = tile.splat %first : i64 to vector<128xi64>
+  %lanes = tile.iota {dim = 0} : vector<128xi64>
+  %offsets = arith.addi %firsts, %lanes : vector<128xi64>
+  %words = tile.random %seed, %offsets : vector<128xi64> -> vector<128xi32>
+  tile.store %words, %out[%start] strides [1] : vector<128xi32>, !tile.ptr<i32>
+  tile.return
+}
+
+// -----
+
+/// From another number, each lane selects its word.
 // CHECK-LABEL: # words: grid (4,), 1 warp, 32-bit index
 // CHECK:       @triton.jit
 // CHECK-NEXT:  def random_words(seed, offsets):
@@ -119,7 +154,7 @@ tile.kernel @histogram(%p: !tile.ptr<i64> {tile.access = "read", tile.elements =
 // CHECK-NEXT:      i = tl.program_id(0)
 // CHECK-NEXT:      start = i * 128
 // CHECK-NEXT:      start64 = tl.cast(start, tl.int64)
-// CHECK-NEXT:      first = start64 + 5000000000000
+// CHECK-NEXT:      first = start64 + 5000000000001
 // CHECK-NEXT:      firsts = tl.full((128,), first, tl.int64)
 // CHECK-NEXT:      lanes = tl.arange(0, 128).to(tl.int64)
 // CHECK-NEXT:      offsets = firsts + lanes
@@ -127,7 +162,7 @@ tile.kernel @histogram(%p: !tile.ptr<i64> {tile.access = "read", tile.elements =
 // CHECK-NEXT:      tl.store(out + start + tl.arange(0, 128), words)
 tile.kernel @words(%out: !tile.ptr<i32> {tile.access = "write", tile.elements = 512 : i64, tile.divisible = 16 : i64}) attributes {grid = array<i64: 4>} {
   %size = arith.constant 128 : index
-  %big = arith.constant 5000000000000 : i64
+  %big = arith.constant 5000000000001 : i64
   %seed = arith.constant 1234567890123 : i64
   %i = tile.program_id {axis = 0} : index
   %start = arith.muli %i, %size : index
