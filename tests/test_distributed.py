@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy
 
 from fxc.distributed import LAYOUTS, Distributed
@@ -87,7 +88,8 @@ def check_layouts(steps: int = 3) -> None:
             found = losses(steps, placed.model, *placed.place(x, y), placed.mean, compiled)
             torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11, msg=name)
             for (parameter, one), other in zip(placed.model.named_parameters(), whole.parameters(), strict=True):
-                gradient = one.grad.full_tensor().view(other.shape)
+                gradient = one.grad.full_tensor() if isinstance(one.grad, DTensor) else one.grad
+                gradient = gradient.view(other.shape)
                 torch.testing.assert_close(gradient, other.grad, rtol=1e-9, atol=1e-10, msg=f"{name}, {parameter}")
         names = [str(node.target) for graph in graphs for node in graph.graph.nodes]
         parameters = len(list(whole.parameters()))

@@ -1,17 +1,20 @@
 """Layouts: how the parameters of a model, its inputs and its targets lie on a device mesh.
 
-A layout stores parameters as DTensors under their names. The model reads them through a property that gathers them, and whose
-derivative reduces their gradients: one graph of ``torch.compile`` has every collective, and checkpoints have the names of the
-model. Between parameters the model computes with tensors of its rank; with ``spatial`` it computes with DTensors.
+A layout stores parameters under their names: as DTensors if they are divided, else as tensors, whose optimizer is several times
+as fast. The model reads them through a property that gathers them, and whose derivative reduces their gradients: one graph of
+``torch.compile`` has every collective, and checkpoints have the names of the model. Between parameters the model computes with
+tensors of its rank; with ``spatial`` it computes with DTensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, distribute_module, distribute_tensor
 from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
@@ -19,7 +22,8 @@ from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 from fxc.distributed.convolution import correct_convolutions
 from fxc.errors import InputError
 
-Read = Callable[[DTensor], Tensor]
+Read = Callable[[Any], Tensor]
+collectives = torch.ops._c10d_functional
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,13 @@ def data_parallel(model: nn.Module, mesh: DeviceMesh) -> Distributed:
 
     ``model`` is changed in place. InputError for one with recurrent layers (``nn.RNNBase``), in each layout.
     """
-    return Distributed(_distribute(model, mesh, Replicate(), _read(Partial("avg"))), mesh, Shard(0), Shard(0))
+    groups = [mesh.get_group(axis).group_name for axis in range(mesh.ndim)]
+    return Distributed(_replicate(model, mesh, lambda parameter: _Averaged.apply(parameter, groups)), mesh, Shard(0), Shard(0))
 
 
 def replicated(model: nn.Module, mesh: DeviceMesh) -> Distributed:
     """``model`` on each rank of ``mesh``, without communication. InputError as for ``data_parallel``."""
-    return Distributed(_distribute(model, mesh, Replicate(), _read(Replicate())), mesh, Replicate(), Replicate())
+    return Distributed(_replicate(model, mesh, None), mesh, Replicate(), Replicate())
 
 
 def fully_sharded(model: nn.Module, mesh: DeviceMesh) -> Distributed:
@@ -78,7 +83,7 @@ def fully_sharded(model: nn.Module, mesh: DeviceMesh) -> Distributed:
 
     InputError as for ``data_parallel``.
     """
-    return Distributed(_distribute(model, mesh, Shard(0), _read(Partial("avg"))), mesh, Shard(0), Shard(0))
+    return Distributed(_distribute(model, mesh, Shard(0), _gathered(mesh)), mesh, Shard(0), Shard(0))
 
 
 def spatial(model: nn.Module, mesh: DeviceMesh) -> Distributed:
@@ -87,7 +92,11 @@ def spatial(model: nn.Module, mesh: DeviceMesh) -> Distributed:
     ``model`` then takes DTensors on ``mesh``. InputError as for ``data_parallel``.
     """
     correct_convolutions(mesh)
-    model = distribute_module(_distribute(model, mesh, Replicate(), _gather), mesh)  # the latter replicates buffers
+    everywhere = [Replicate()] * mesh.ndim
+    _replicate(model, mesh, lambda parameter: DTensor.from_local(parameter, mesh, everywhere, run_check=False))
+    for module in model.modules():
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            module._buffers[name] = distribute_tensor(buffer, mesh, everywhere)
     return Distributed(model, mesh, Shard(3), Replicate(), local=False)
 
 
@@ -97,7 +106,8 @@ def tensor_parallel(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, Paral
     InputError as for ``data_parallel``.
     """
     parallelize_module(model, mesh, dict(plan))
-    return Distributed(_distribute(model, mesh, Replicate(), _read(Replicate())), mesh, Replicate(), Replicate())
+    model = _distribute(model, mesh, Replicate(), lambda parameter: parameter.to_local())
+    return Distributed(model, mesh, Replicate(), Replicate())
 
 
 class StackedColwiseParallel(ParallelStyle):
@@ -124,24 +134,80 @@ class StackedColwiseParallel(ParallelStyle):
         return distribute_module(module, device_mesh, lambda *_: None, enter)  # type: ignore[arg-type]
 
 
-def _gather(parameter: DTensor) -> DTensor:
-    return parameter.redistribute(placements=[Replicate()] * parameter.device_mesh.ndim)
+class _Averaged(torch.autograd.Function):
+    """A replicated tensor; the gradient is the average of those of the ranks of ``groups``."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: Tensor, groups: list[str]) -> Tensor:
+        ctx.groups = groups
+        return whole.view_as(whole)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        for group in ctx.groups:
+            gradient = collectives.wait_tensor(collectives.all_reduce(gradient, "avg", group))
+        return gradient, None
 
 
-def _read(gradient: Placement) -> Read:
-    """Read the whole parameter; the gradients of the ranks are parts of ``gradient``."""
-    return lambda parameter: _gather(parameter).to_local(grad_placements=[gradient] * parameter.device_mesh.ndim)
+class _Gathered(torch.autograd.Function):
+    """The whole of a tensor of which ``part`` is the shard; the gradient is the shard of the average of those of the ranks.
+
+    ``size``: the first size of the whole. Shards at the end may be smaller, or empty.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, size: int, ranks: int, group: str) -> Tensor:
+        ctx.part, ctx.step, ctx.ranks, ctx.group = part.size(0), -(-size // ranks), ranks, group
+        part = _resized(part, ctx.step).contiguous()
+        return collectives.wait_tensor(collectives.all_gather_into_tensor(part, ranks, group))[:size]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        whole = _resized(gradient, ctx.step * ctx.ranks).contiguous()
+        part = collectives.wait_tensor(collectives.reduce_scatter_tensor(whole, "avg", ctx.ranks, ctx.group))
+        return part[: ctx.part], None, None, None
+
+
+def _resized(x: Tensor, size: int) -> Tensor:
+    """``x`` with zeros at the end, so that its first size is ``size``."""
+    missing = size - x.size(0)
+    return torch.ops.aten.constant_pad_nd(x, [0, 0] * (x.dim() - 1) + [0, missing]) if missing else x
+
+
+def _gathered(mesh: DeviceMesh) -> Read:
+    """Read the whole of a parameter that every axis of ``mesh`` shards by the first dimension."""
+    axes = [(mesh.size(axis), mesh.get_local_rank(axis), mesh.get_group(axis).group_name) for axis in range(mesh.ndim)]
+
+    return lambda parameter: _joined(parameter.to_local(), parameter.shape[0], axes)
+
+
+def _joined(part: Tensor, size: int, axes: Sequence[tuple[int, int, str]]) -> Tensor:
+    """The tensor of this first size that ``axes`` divide, each given by its ranks, this rank, and the group."""
+    if not axes:
+        return part
+    (ranks, rank, group), *rest = axes
+    step = -(-size // ranks)
+    return cast(Tensor, _Gathered.apply(_joined(part, max(0, min(step, size - rank * step)), rest), size, ranks, group))
+
+
+def _replicate(model: nn.Module, mesh: DeviceMesh, read: Read | None) -> nn.Module:
+    """Give every rank the parameters of the first one."""
+    for parameter in model.parameters():
+        parameter.data = distribute_tensor(parameter.detach(), mesh, [Replicate()] * mesh.ndim).to_local()
+    for name, module in cast(Iterable[tuple[str, nn.Module]], model.named_modules()):
+        _refuse_recurrence(name, module)
+        if read is not None and any(module.named_parameters(recurse=False)):
+            _read_through(module, read)
+    return model
 
 
 def _distribute(model: nn.Module, mesh: DeviceMesh, placement: Placement, read: Read) -> nn.Module:
     """Make the parameters that are no DTensors yet DTensors; a parameter that modules share stays shared."""
     done = dict[nn.Parameter, nn.Parameter]()
     for name, module in cast(Iterable[tuple[str, nn.Module]], model.named_modules()):
-        if isinstance(module, nn.RNNBase):
-            raise InputError(
-                f"{name or 'the model'} is {type(module).__name__}, which reads its weights from a list of tensors",
-                hint="write the recurrence with layers that read self.weight, or train this model by DistributedDataParallel",
-            )
+        _refuse_recurrence(name, module)
         found = list(module.named_parameters(recurse=False))
         plain = [(each, parameter) for each, parameter in found if not isinstance(parameter, DTensor)]
         for each, parameter in plain:
@@ -152,6 +218,14 @@ def _distribute(model: nn.Module, mesh: DeviceMesh, placement: Placement, read: 
         if plain:
             _read_through(module, read)
     return model
+
+
+def _refuse_recurrence(name: str, module: nn.Module) -> None:
+    if isinstance(module, nn.RNNBase):
+        raise InputError(
+            f"{name or 'the model'} is {type(module).__name__}, which reads its weights from a list of tensors",
+            hint="write the recurrence with layers that read self.weight, or train this model by DistributedDataParallel",
+        )
 
 
 def _read_through(module: nn.Module, read: Read) -> None:

@@ -43,12 +43,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import device, is_tensor
-from fxc.dialects.base.effects import has_side_effect
-from fxc.dialects.dist import AllGatherOp, AllReduceOp, CollectiveOp, ReduceScatterOp, WaitOp
+from fxc.dialects.dist import AllGatherOp, AllReduceOp, CollectiveOp, ReduceScatterOp
 from fxc.dialects.text.syntax import copy_names
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.statistics import count
-from fxc.passes.dist.moves import bodies, first_user, in_block, is_barrier, message_bytes, positions
+from fxc.passes.dist.moves import bodies, chain, first_user, in_block, is_barrier, message_bytes, positions
 
 
 @dataclass(frozen=True)
@@ -120,17 +119,8 @@ class _Buckets:
         return len(self.ops) - 1 if user is None else self.order[user]
 
     def chain(self, op: CollectiveOp) -> list[Operation]:
-        """What computes the operand of a gather from an argument, if only that does, and nothing before is a barrier."""
-        found, value = list[Operation](), op.inputs[0]
-        if len(op.inputs) > 1 or not isinstance(op, AllGatherOp) or bisect_left(self.barriers, self.order[op]):
-            return []
-        while isinstance(owner := value.owner, Operation):
-            is_fixed = owner.regions or isinstance(owner, (CollectiveOp, WaitOp)) or has_side_effect(owner)
-            if is_fixed or len(owner.operands) != 1 or owner.parent is not self.block:
-                return []
-            found.append(owner)
-            value = owner.operands[0]
-        return found[::-1] if value.owner is self.block else []
+        """What computes the operand of a gather from an argument, if nothing before is a barrier."""
+        return [] if bisect_left(self.barriers, self.order[op]) else chain(op)
 
     def span(self, op: CollectiveOp) -> _Span:
         owners = [] if self.chain(op) else [operand.owner for operand in op.inputs]

@@ -2,7 +2,8 @@
 
 Assumes  the torch level; ``dist.group`` states the process groups that calls name.
 Ensures  a call of ``all_reduce``, ``all_gather_into_tensor``, ``reduce_scatter_tensor``, their coalesced variants,
-         ``all_to_all_single`` or ``broadcast`` in a stated group, and each wait for it, is an operation of ``dist``.
+         ``all_to_all_single`` or ``broadcast`` in a stated group, and each wait for it, or for a wait, is an operation
+         of ``dist``.
 Leaves   groups that are not stated; results that something else than a wait reads; split sizes that are not constant;
          sends and receives; variants in place.
 Cost     one walk.
@@ -77,7 +78,9 @@ class ConvertTorchToDistPass(ModulePass):
             return
         for function in op.ops:
             for call in list(function.walk()) if isinstance(function, FuncOp) else ():
-                if isinstance(call, TorchOp) and call.name.startswith(_PREFIX):
+                if call.name == _WAIT and isinstance(call.operands[0].owner, WaitOp):
+                    _replace(call, WaitOp.of(call.operands[0]))
+                elif isinstance(call, TorchOp) and call.name.startswith(_PREFIX):
                     _convert(call, groups)
 
 

@@ -3,6 +3,7 @@
 Assumes  every rank has this text but for the names of its groups, so that all decide alike.
 Ensures  each collective stands right after what computes its operands, or another one whose result is needed before its
          own, or an operation that writes memory or has an effect. No move lets more than ``bytes`` of results wait.
+         What computes the operand of a gather from an argument alone, as the padding of a shard, moves with it.
 Leaves   computations, waits, and collectives that more than ``bytes`` wait for where they are.
 Cost     one walk, and for each collective the way up.
 
@@ -38,7 +39,7 @@ from xdsl.passes import ModulePass
 from fxc.dialects.dist import CollectiveOp, WaitOp
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.statistics import count
-from fxc.passes.dist.moves import bodies, first_user, is_barrier, positions
+from fxc.passes.dist.moves import bodies, chain, first_user, is_barrier, positions
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,11 @@ def _hoist(block: Block, sizes: HintedSizes, limit: int) -> None:
             waiting -= _ended(op, sizes)
         elif isinstance(op, CollectiveOp):
             more = sum(sizes.distinct_bytes(value.type) for value in op.values)
-            if (place := _place(op, needs, waiting, limit - more, sizes)) is not op:
-                op.detach()
-                block.insert_op_before(op, place)
-                count("collectives moved")
+            place, moved = _place(op, needs, waiting, limit - more, sizes)
+            for each in moved if place is not op else ():
+                each.detach()
+                block.insert_op_before(each, place)
+            count("collectives moved", place is not op)
             waiting += more
 
 
@@ -77,10 +79,21 @@ def _need(op: CollectiveOp, block: Block, order: dict[Operation, int]) -> int:
     return len(order) if user is None else order[user]
 
 
-def _place(op: CollectiveOp, needs: dict[CollectiveOp, int], waiting: int, limit: int, sizes: HintedSizes) -> Operation:
-    """The op before which ``op`` can start; ``waiting``: the bytes before it of others, of which ``limit`` are allowed."""
-    made, place, above = {operand.owner for operand in op.inputs}, op, op.prev_op
-    while above is not None and above not in made and not is_barrier(above):
+def _place(
+    op: CollectiveOp, needs: dict[CollectiveOp, int], waiting: int, limit: int, sizes: HintedSizes
+) -> tuple[Operation, list[Operation]]:
+    """The op before which ``op`` can start, and what moves there.
+
+    ``waiting``: the bytes before it of others, of which ``limit`` are allowed.
+    """
+    fixed, computes = {operand.owner for operand in op.inputs}, chain(op)
+    moved: list[Operation] = [op]
+    place, above = moved[0], op.prev_op
+    while above is not None and (above in computes or above not in fixed) and not is_barrier(above):
+        if above in computes:
+            moved.insert(0, above)
+            above = above.prev_op
+            continue
         if isinstance(above, CollectiveOp):
             if needs[above] <= needs[op]:
                 break
@@ -90,7 +103,7 @@ def _place(op: CollectiveOp, needs: dict[CollectiveOp, int], waiting: int, limit
         if waiting > limit:
             break
         place, above = above, above.prev_op
-    return place
+    return place, moved
 
 
 def _ended(wait: WaitOp, sizes: HintedSizes) -> int:

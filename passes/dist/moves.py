@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from fxc.dialects.base.effects import has_side_effect, is_random, writes
+from fxc.dialects.base.effects import has_side_effect, is_pure, is_random, writes
 from fxc.dialects.dist import AllGatherOp, CollectiveOp, WaitOp
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 
@@ -36,10 +37,22 @@ def in_block(op: Operation, block: Block) -> Operation | None:
     return around
 
 
-def first_user(values: Sequence[SSAValue], block: Block, order: dict[Operation, int]) -> Operation | None:
+def first_user(values: Sequence[SSAValue], block: Block, order: Mapping[Operation, Any]) -> Operation | None:
     """The first op of ``block`` that uses one of ``values``, also in its regions."""
     users = [user for value in values for use in value.uses if (user := in_block(use.operation, block)) is not None]
     return min(users, key=order.__getitem__, default=None)
+
+
+def chain(op: CollectiveOp) -> list[Operation]:
+    """What computes the operand of a gather from an argument, if only that does: a cast, or the padding of a shard."""
+    found, value = list[Operation](), op.inputs[0]
+    while len(op.inputs) == 1 and isinstance(op, AllGatherOp) and isinstance(owner := value.owner, Operation):
+        is_fixed = owner.regions or isinstance(owner, (CollectiveOp, WaitOp)) or not is_pure(owner)
+        if is_fixed or len(owner.operands) != 1 or owner.parent is not op.parent:
+            return []
+        found.append(owner)
+        value = owner.operands[0]
+    return found[::-1] if value.owner is op.parent else []
 
 
 def positions(block: Block) -> dict[Operation, int]:

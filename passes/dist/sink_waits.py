@@ -2,8 +2,8 @@
 
 Assumes  verified IR.
 Ensures  each wait stands right before the first operation that uses its result, or before the first one on the way that
-         writes memory or has an effect other than random numbers. The order of waits at one operation is that of
-         before.
+         writes memory or has an effect other than random numbers. So do operations of that result alone with as many
+         elements, and views of it: a slice or a cast, as ranks with uneven shards have. Their order is that of before.
 Leaves   collectives: their order is the same on every rank.
 Cost     one walk, and the users of each wait.
 
@@ -29,6 +29,8 @@ After:
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections.abc import Set
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -36,7 +38,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
+from fxc.dialects.base.effects import is_pure, is_view
 from fxc.dialects.dist import WaitOp
+from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.statistics import count
 from fxc.passes.dist.moves import bodies, first_user, is_barrier, positions
 
@@ -47,21 +51,35 @@ class SinkWaitsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for block in bodies(op):
-            _sink(block)
+            _sink(block, HintedSizes(op))
 
 
-def _sink(block: Block) -> None:
-    order = positions(block)
-    barriers = [op for op in order if is_barrier(op)]
-    before = dict[Operation, list[WaitOp]]()
-    for wait in [op for op in order if isinstance(op, WaitOp)]:
-        ends = [op for op in barriers if order[op] > order[wait]][:1]
-        if (user := first_user([wait.value], block, order)) is not None:
-            ends.append(user)
-        if ends:
-            before.setdefault(min(ends, key=order.__getitem__), []).append(wait)
-    for op, waits in before.items():
-        for wait in waits if not isinstance(op, WaitOp) else ():
-            count("waits moved", wait.next_op not in (op, *waits))
-            wait.detach()
-            block.insert_op_before(wait, op)
+def _sink(block: Block, sizes: HintedSizes) -> None:
+    order = {op: (place, 0) for op, place in positions(block).items()}
+    barriers, after = [op for op in order if is_barrier(op)], set[Operation]()
+    for op in order:
+        if isinstance(op, WaitOp) or _follows(op, after, sizes):
+            after.add(op)
+    ends, first = dict[Operation, Operation](), dict[Operation, Operation]()
+    """Moved op -> the op before which it was moved; that op -> the first one that was moved there."""
+    for op in reversed([op for op in order if op in after]):
+        stops = barriers[bisect(barriers, order[op], key=order.__getitem__) :][:1]
+        if (user := first_user(op.results, block, order)) is not None:
+            stops.append(user)
+        if not stops:
+            continue
+        end = min(stops, key=order.__getitem__)
+        end = ends[op] = ends.get(end, end)
+        place, first[end] = first.get(end, end), op
+        order[op] = order[end][0], order.get(place, order[end])[1] - 1
+        if op.next_op is not place:
+            op.detach()
+            block.insert_op_before(op, place)
+            count("waits moved", isinstance(op, WaitOp))
+
+
+def _follows(op: Operation, after: Set[Operation], sizes: HintedSizes) -> bool:
+    """Whether ``op`` computes as many elements from the result of one of ``after``, or is a view of it."""
+    if len(op.operands) != 1 or op.operands[0].owner not in after or op.regions or not is_pure(op):
+        return False
+    return is_view(op) or sum(sizes.elements(each) for each in op.result_types) >= sizes.elements(op.operands[0].type)

@@ -5,6 +5,7 @@
 // CHECK-LABEL: func.func @all
 // CHECK-NEXT:    %r = dist.all_reduce "sum" over @dp (%x) {note} :
 // CHECK-NEXT:    %y = dist.wait %r
+// CHECK-NEXT:    %z = dist.wait %y
 // CHECK-NEXT:    %a, %b = dist.all_gather over @dp (%x, %h) : (tensor<4xf32>, tensor<6xf32>) -> (tensor<8xf32>, tensor<12xf32>)
 // CHECK-NEXT:    %u = dist.wait %a
 // CHECK-NEXT:    %v = dist.wait %b
@@ -19,6 +20,7 @@ dist.group @dp "0" on @mesh(dp)
 func.func @all(%x: tensor<4xf32>, %h: tensor<6xf32>) {
   %r = torch._c10d_functional.all_reduce.default(%x, "sum", "0") {note} : (tensor<4xf32>) -> tensor<4xf32>
   %y = torch._c10d_functional.wait_tensor.default(%r) : (tensor<4xf32>) -> tensor<4xf32>
+  %z = torch._c10d_functional.wait_tensor.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
   %a, %b = torch._c10d_functional.all_gather_into_tensor_coalesced.default([%x, %h], 2, "0") : (tensor<4xf32>, tensor<6xf32>) -> (tensor<8xf32>, tensor<12xf32>)
   %u = torch._c10d_functional.wait_tensor.default(%a) : (tensor<8xf32>) -> tensor<8xf32>
   %v = torch._c10d_functional.wait_tensor.default(%b) : (tensor<12xf32>) -> tensor<12xf32>
@@ -28,7 +30,7 @@ func.func @all(%x: tensor<4xf32>, %h: tensor<6xf32>) {
   %tw = torch._c10d_functional.wait_tensor.default(%t) : (tensor<2xf32>) -> tensor<2xf32>
   %c = torch._c10d_functional.broadcast.default(%x, 1, "0") : (tensor<4xf32>) -> tensor<4xf32>
   %cw = torch._c10d_functional.wait_tensor.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
-  fx.output(%y, %u, %v, %sw, %tw, %cw) : (tensor<4xf32>, tensor<8xf32>, tensor<12xf32>, tensor<2xf32>, tensor<2xf32>, tensor<4xf32>) -> ()
+  fx.output(%z, %u, %v, %sw, %tw, %cw) : (tensor<4xf32>, tensor<8xf32>, tensor<12xf32>, tensor<2xf32>, tensor<2xf32>, tensor<4xf32>) -> ()
 }
 
 // -----

@@ -74,3 +74,24 @@ func.func @barriers(%x: tensor<4xf32>, %c: tensor<i1>) {
   %v = dist.wait %b : tensor<4xf32>
   fx.output(%n, %e, %u, %v) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// The padding of a shard moves with its gather, as far as the gather of a rank without padding does; other operands do not.
+// CHECK-LABEL: func.func @padded
+// CHECK-NEXT:    %d = torch.aten.constant_pad_nd.default(%p
+// CHECK-NEXT:    %a = dist.all_gather over @dp (%d)
+// CHECK-NEXT:    %e = torch.aten.exp.default(%x)
+// CHECK-NEXT:    %b = dist.all_gather over @dp (%e)
+// CHECK-NEXT:    %u = dist.wait %a
+dist.group @dp "0" ranks [0, 1]
+func.func @padded(%x: tensor<4xf32>, %p: tensor<1xf32>) {
+  %e = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.constant_pad_nd.default(%p, [0, 1]) : (tensor<1xf32>) -> tensor<2xf32>
+  %a = dist.all_gather over @dp (%d) : (tensor<2xf32>) -> tensor<4xf32>
+  %u = dist.wait %a : tensor<4xf32>
+  %f = torch.aten.mul.Tensor(%e, %u) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = dist.all_gather over @dp (%e) : (tensor<4xf32>) -> tensor<8xf32>
+  %v = dist.wait %b : tensor<8xf32>
+  fx.output(%f, %v) : (tensor<4xf32>, tensor<8xf32>) -> ()
+}

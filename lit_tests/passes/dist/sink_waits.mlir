@@ -51,3 +51,29 @@ func.func @barriers(%x: tensor<4xf32>, %m: tensor<4xf32>) {
   }) -> tensor<4xf32>
   fx.output(%g, %u, %n, %e) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// The slice of a padded shard, and a cast, sink with their waits; a sum, and what has another operand, do not.
+// CHECK-LABEL: func.func @followers
+// CHECK-NEXT:    dist.reduce_scatter
+// CHECK-NEXT:    dist.reduce_scatter
+// CHECK-NEXT:    %u = dist.wait %a
+// CHECK-NEXT:    %t = torch.aten.sum.default(%u)
+// CHECK-NEXT:    %e = torch.aten.exp.default(%x)
+// CHECK-NEXT:    %v = dist.wait %b
+// CHECK-NEXT:    %s = torch.aten.slice.Tensor(%v, 0, 0, 1)
+// CHECK-NEXT:    %c = torch.aten._to_copy.default(%s
+// CHECK-NEXT:    fx.output(%t, %c, %e)
+dist.group @dp "0" ranks [0, 1]
+func.func @followers(%x: tensor<4xf32>) {
+  %a = dist.reduce_scatter "sum" over @dp (%x) : (tensor<4xf32>) -> tensor<2xf32>
+  %u = dist.wait %a : tensor<2xf32>
+  %b = dist.reduce_scatter "avg" over @dp (%x) : (tensor<4xf32>) -> tensor<2xf32>
+  %v = dist.wait %b : tensor<2xf32>
+  %s = torch.aten.slice.Tensor(%v, 0, 0, 1) : (tensor<2xf32>) -> tensor<1xf32>
+  %c = torch.aten._to_copy.default(%s, dtype = f64) : (tensor<1xf32>) -> tensor<1xf64>
+  %t = torch.aten.sum.default(%u) : (tensor<2xf32>) -> tensor<f32>
+  %e = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%t, %c, %e) : (tensor<f32>, tensor<1xf64>, tensor<4xf32>) -> ()
+}
