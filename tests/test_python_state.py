@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -226,3 +227,18 @@ def test_what_changes_nothing_that_is_computed(step: Callable[[Any, torch.Tensor
     for _ in range(3):
         x = torch.randn(2)
         torch.testing.assert_close(compiled(x=x) if keyword else compiled(x), other(x))
+
+
+total = 1
+"""A global variable with the name of an attribute."""
+
+
+def reads_an_attribute(m: Any, x: torch.Tensor) -> torch.Tensor:
+    return x * m.total
+
+
+def test_a_global_variable_with_the_name_of_an_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = Keeps(reads_an_attribute), torch.randn(2)
+    compiled = fxc.compile(model, (x,))
+    monkeypatch.setattr(sys.modules[__name__], "total", 2)
+    torch.testing.assert_close(compiled(x), Keeps(reads_an_attribute)(x))

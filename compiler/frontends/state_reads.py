@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -155,8 +156,10 @@ class StateReads:
         if not _is_searched(function.__globals__.get("__name__", "")):
             return
         self._any_name |= not names.isdisjoint(_ANY_NAME)
-        for name in sorted(names & function.__globals__.keys()):
-            value = function.__globals__[name]
+        found = {name: function.__globals__[name] for name in sorted(names & function.__globals__.keys())}
+        if not all(isinstance(value, ModuleType) for value in found.values()):
+            found = {name: value for name, value in found.items() if name in _globals_read(function.__code__)}
+        for name, value in found.items():
             if isinstance(value, ModuleType):
                 self._value(name, value)
             else:
@@ -173,6 +176,16 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
+
+
+@functools.lru_cache(4096)
+def _globals_read(code: CodeType) -> frozenset[str]:
+    """The global names that ``code`` reads; ``co_names`` has attributes, too."""
+    instructions = (each for inner in _codes(code) for each in dis.get_instructions(inner))
+    return frozenset(each.argval for each in instructions if each.opname in _READS)
+
+
+_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 
 def _is_searched(module: str) -> bool:
