@@ -84,9 +84,18 @@ def plan_of(tmp_path: Path, text: str | None) -> object:
     return fxc.ExecutionPlan.load(path)
 
 
+def scaled(x: torch.Tensor, *, scale: float) -> torch.Tensor:
+    return x * scale
+
+
 @pytest.mark.parametrize(
     ("cause", "kind", "hint"),
     [
+        (lambda _: fxc.compile(scaled, (torch.ones(2),), {"scale": 2.0})(torch.ones(2), scal=2.0), errors.InputError, "scale?"),
+        (lambda _: fxc.compile(scaled, (torch.ones(2),), {"scale": 2.0})(torch.ones(2)), errors.InputError, "like those of"),
+        (lambda _: fxc.capture(torch.neg, (torch.ones(2),), dynamic_shapes=3), errors.InputError, "a free batch is"),
+        (lambda _: fxc.capture(scaled, (torch.ones(2), 2), dynamic_shapes={"x": {}}), errors.CaptureError, ""),
+        (lambda _: fxc.capture(torch.nn.Tanh(), (torch.ones(2),), dynamic_shapes={"inpt": {}}), errors.InputError, "input?"),
         (lambda _: fxc.compile(torch.relu, (torch.ones(2),), 3), errors.InputError, "one input is"),
         (lambda _: fxc.compile(torch.relu, (torch.ones(2),), options=3), errors.PipelineError, "one option is"),
         (lambda _: graph_that_reads(3), errors.CaptureError, "get_attr"),
@@ -108,6 +117,20 @@ def test_an_error_of_the_library_has_a_hint(
     with pytest.raises(kind) as caught:
         cause(tmp_path)
     assert caught.value.hint and hint in caught.value.hint
+
+
+def test_a_model_that_fails_in_pytorch() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x).relu()
+
+    with pytest.raises(errors.CaptureError, match="see that the model runs in PyTorch") as caught:
+        fxc.capture(Net(), (torch.ones(2, 4),))
+    assert "return self.linear(x).relu()  (test_hints.py" in str(caught.value.place)
 
 
 def test_a_kind_has_a_hint_of_its_own() -> None:

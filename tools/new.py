@@ -9,6 +9,7 @@ import ast
 import importlib
 import keyword
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import Template
@@ -22,6 +23,7 @@ from fxc.dialects.torch_ops import parse_schema, table
 from fxc.passes.operators.scalars import Scalar, constant
 from fxc.passes.operators.table import OPERATORS
 from fxc.pipelines import NAMED
+from fxc.tools.command_line import exit_code
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SPELLINGS = {"self": "x", "input": "x", "other": "y"}
@@ -186,4 +188,4 @@ def _edit(root: Path, path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    command()
+    sys.exit(exit_code(command, None, "python -m fxc.tools.new"))

@@ -207,7 +207,8 @@ def _hint(route: str, error: Exception) -> str:
     if (seed := re.search(r"the function `(\w*seed\w*|set_rng_state)`", str(error))) is not None:
         return f"the model calls {seed[1]}: {SEED_BEFORE}"
     other = [r for r in ROUTES if r != route]
-    return f"try another route ({', '.join(other)}), or move the part that fails out of the captured model"
+    tries = f"try another route ({', '.join(other)}), or move the part that fails out of the captured model"
+    return f"see that the model runs in PyTorch at these inputs; if it does, {tries}"
 
 
 class FunctionModule(torch.nn.Module):

@@ -15,12 +15,12 @@ from xdsl.ir import Attribute
 from fxc.bridge.instances import with_instances
 from fxc.bridge.values import attribute_of, is_dict, is_sequence, tree_of
 from fxc.dialects.attributes.values import SSA, FunctionAttr
-from fxc.errors import TORCH_COMPILE, CaptureError, InputError
+from fxc.errors import TORCH_COMPILE, CaptureError, InputError, nearest
 from fxc.frontends.python_state import Variables
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
-    """InputError if ``model`` is no model, or if ``dynamic_shapes`` names a dimension that a tensor does not have."""
+    """InputError if ``model`` is no model, or if ``dynamic_shapes`` names an input or a dimension that does not exist."""
     check_model(model)
     if not dynamic_shapes:
         return
@@ -28,10 +28,15 @@ def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynam
         found = f"dynamic_shapes is {dynamic_shapes!r}, but a tuple or a dictionary with an entry for each input is expected"
         raise InputError(found, hint="a free batch is ({0: torch.export.Dim.AUTO},)")
     try:
-        inputs = _signature(model).bind(*args, **kwargs).arguments
+        signature = _signature(model)
+        inputs = signature.bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return  # the capture reports a call that does not fit; some builtin functions have no signature
     shapes = dynamic_shapes if is_dict(dynamic_shapes) else dict(zip(inputs, dynamic_shapes, strict=False))
+    is_open = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+    for name in () if is_open else shapes.keys() - signature.parameters.keys():
+        hint = nearest(str(name), inputs) or f"inputs: {', '.join(inputs)}"
+        raise InputError(f"dynamic_shapes names {name!r}, which is no input of the model", hint=hint)
     for name in inputs.keys() & shapes.keys():
         _check_dimensions(name, inputs[name], shapes[name])
 

@@ -16,11 +16,11 @@ _CONTEXT = "Developer debug context:"
 
 
 def user_line(stack: Sequence[FrameSummary]) -> str | None:
-    """The innermost line of a model in ``stack``: of user code, or of a module of PyTorch."""
-    for frame in reversed(stack):
-        machinery = frame.filename.startswith((_PACKAGE, _FXC, "<")) and not frame.filename.startswith(_MODULES)
-        if not machinery and not frame.filename.endswith(os.path.join("nn", "modules", "module.py")):
-            return f"{frame.line}  ({os.path.basename(frame.filename)}:{frame.lineno})"
+    """The innermost line of a model in ``stack``: of user code, or else of a module of PyTorch."""
+    own = [frame for frame in stack if not frame.filename.startswith((_PACKAGE, _FXC, "<"))]
+    modules = [frame for frame in stack if frame.filename.startswith(_MODULES) and not frame.filename.endswith("module.py")]
+    for frame in (own or modules)[-1:]:
+        return f"{frame.line}  ({os.path.basename(frame.filename)}:{frame.lineno})"
     return None
 
 

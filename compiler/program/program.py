@@ -135,7 +135,7 @@ class Program:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise FxcError(f"cannot read {path}: {error}", hint=nearest_file(path)) from error
+            raise FxcError(f"cannot read {path}: {getattr(error, 'strerror', error)}", hint=nearest_file(path)) from error
         module = read_module(context, text, str(path))
         needed = state_names(module)
         weights = weights_beside(path)

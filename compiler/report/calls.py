@@ -99,6 +99,8 @@ def _why(op: TorchOp) -> str:
         return "a view where the layout allows one, else a copy"
     if is_contraction(op) or role_of(op) is Role.CONVOLUTION:
         return "matrix products and convolutions are kernels only where these measured faster"
+    if op.operator.startswith("mkldnn."):
+        return "a call of oneDNN, which measured faster"
     if is_random(op):
         return "random numbers are PyTorch's, so that they equal eager's"
     if not has_formula(op):

@@ -13,12 +13,12 @@ from typing import Any
 
 from torch.utils._pytree import TreeSpec, tree_flatten
 
-from fxc.errors import InputError
+from fxc.errors import InputError, nearest
 from fxc.runtime import autocast
 from fxc.runtime.guards import Guard, Names, all_of
 from fxc.runtime.inputs import OtherInput, TensorInput, input_guards, memory_guards, size_guards
 
-_RECOMPILE = "compile again with an example of this kind"
+_RECOMPILE = "pass inputs like those of the example, or compile again with an example of this kind"
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,9 @@ class Signature:
         ordered |= {key: value for key, value in kwargs.items() if key not in ordered}
         leaves, nesting = tree_flatten((tuple(args), ordered))
         if nesting != self.nesting:
-            raise InputError(self._difference(self.nesting, nesting), hint=_RECOMPILE)
+            known = self.nesting.children()[1].context
+            hint = next((nearest(key, known) for key in kwargs if key not in known), None) or _RECOMPILE
+            raise InputError(self._difference(self.nesting, nesting), hint=hint)
         return leaves
 
     def _difference(self, expected: TreeSpec, given: TreeSpec) -> str:
@@ -146,12 +148,12 @@ class Signature:
         names = ", ".join(spec.name for spec in self.inputs)
         if (count := args.num_children) != given_args.num_children:
             return f"{count} positional inputs are expected, but got {given_args.num_children} (the inputs are {names})"
-        for key in kwargs.context:
-            if key not in given_kwargs.context:
-                return f"input {key} is expected, but not given"
         for key in given_kwargs.context:
             if key not in kwargs.context:
                 return f"input {key} is given, but not expected (the inputs are {names})"
+        for key in kwargs.context:
+            if key not in given_kwargs.context:
+                return f"input {key} is expected, but not given"
         keys, old, new = [*range(count), *kwargs.context], args.children() + kwargs.children(), given_args.children()
         pairs = zip(keys, old, new + given_kwargs.children(), strict=True)
         return next(f"input {key} is nested otherwise than in the example: {b}, expected {a}" for key, a, b in pairs if a != b)
