@@ -213,3 +213,16 @@ def test_the_derivative_of_a_variance_of_few_rows_divides_by_zero(name: str, tar
             given = torch.arange(2.0 * rows).reshape(rows, 2).requires_grad_()
             gradients += torch.autograd.grad(each(given).sum(), given)
         assert_close(gradients[1], gradients[0], equal_nan=True)
+
+
+def test_a_derivative_that_takes_sizes_of_its_gradients() -> None:
+    """That of a decomposition of any size: the operator remains, and is not replaced by itself."""
+
+    def function(x: Tensor) -> Tensor:
+        return torch.linalg.matrix_norm(x, "nuc")
+
+    example, x = (torch.randn(size, requires_grad=True) for size in ((2, 4, 3), (3, 7, 5)))
+    compiled = fxc.compile(function, (example,), training=True, dynamic_shapes=((Dim.AUTO,) * 3,))
+    results = compiled(x), function(x)
+    assert_close(*results)
+    assert_close(*(torch.autograd.grad(result.sin().sum(), x) for result in results))

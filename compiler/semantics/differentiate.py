@@ -170,7 +170,13 @@ class _Split:
         self.outputs: list[Any] = list(outputs[0])
         self.results: list[Any] = [_source(value) for value in outputs[0]]
         self.gradients: list[Any] = [_source(value) for value in outputs[1]]
-        self.forward = [node for node in nodes if node.name in forward and node.op != "placeholder"]
+        of_gradients = set(self.placeholders[len(operands) :])  # their sizes, which are recorded where they are first known
+        for node in nodes:
+            if not of_gradients.isdisjoint(node.all_input_nodes):
+                of_gradients.add(node)
+        self.forward = [
+            node for node in nodes if node.name in forward and node.op != "placeholder" and node not in of_gradients
+        ]
 
     def vjp(self, given: list[int], used: list[int], wanted: list[int]) -> Vjp:
         positions = [list(self.op.operands).index(self.operands[i]) for i in wanted]
