@@ -62,6 +62,7 @@ _DECOMPOSE = (
     PassSpec("hoist-gathers"),
     OnDemand("random", PassSpec("lower-random")),
     PassSpec("batch-mm"),
+    PassSpec("pad-matmul"),
 )
 _FUSE = (PassSpec("fuse"), Slot("post"), PassSpec("dce"))
 _FUSE_OPTIONS = {"reductions": (("decompose-ops", "reductions"), ("fuse", "reductions"))}

@@ -14,8 +14,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxc
 from fxc.dialects.text.syntax import parse_module, print_module
+from fxc.driver.runner import run_pipeline
 from fxc.interpret.torch_level import ReferenceInterpreter
-from fxc.passes import load
+from fxc.pipelines import parse_pipeline
 from fxc.program.program import new_context
 from fxc.testing import run_pass
 from tests.test_simplify import assert_equivalent, functions, tensor_of
@@ -227,10 +228,11 @@ def test_padded_products(name: str, bias: str, dtype: str) -> None:
 
 @pytest.mark.parametrize(("times", "is_padded"), [([1.1, 0.9], True), ([1.0, 0.95], False), (None, False)])
 def test_products_are_padded_where_that_measures_faster(times: list[float] | None, is_padded: bool) -> None:
+    """As a part of ``optimize``, which the flows for GPUs run."""
     context = new_context()
     context.times = lambda modules: times
     module = parse_module(context, product("mm", "f16", "5"))
-    load("pad-matmul")().apply(context, module)
+    run_pipeline(context, module, parse_pipeline("optimize"))
     assert ("constant_pad_nd" in print_module(module)) == is_padded
 
 
