@@ -21,7 +21,7 @@ from fxc.tools.fxc_opt import run as fxc_opt
 from fxc.tools.generate_patterns import generate
 from tests.replaced_programs import X, Y, names, registry_emptied, silu  # noqa: F401 (a fixture of every test here)
 
-INPUTS = Path(__file__).parent.parent / "lit_tests" / "passes" / "joint" / "inputs"
+PATTERNS = Path(__file__).parent.parent / "examples" / "patterns"
 PASSES = "lower-to-torch,canonicalize,apply-patterns"
 
 
@@ -498,8 +498,8 @@ def test_a_wrong_joint_pattern_is_named(check_numerics: Any) -> None:
 
 
 def test_files_are_what_the_generator_writes(tmp_path: Path) -> None:
-    for path in generate(INPUTS / "patterns.py", tmp_path):
-        assert path.read_text() == (INPUTS / path.name).read_text(), path.name
+    for path in generate(PATTERNS / "patterns.py", tmp_path):
+        assert path.read_text() == (PATTERNS / path.name).read_text(), path.name
 
 
 def test_a_saved_pattern_is_applied_from_its_file(tmp_path: Path) -> None:

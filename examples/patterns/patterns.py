@@ -1,4 +1,4 @@
-"""The patterns of this folder: ``python -m fxc.tools.generate_patterns patterns.py .`` writes a file for each."""
+"""Patterns, written to this folder by ``python -m fxc.tools.generate_patterns examples/patterns/patterns.py examples/patterns``."""
 
 import torch
 import torch.nn.functional as F

@@ -7,7 +7,7 @@ Leaves   near misses (``--remarks=patterns`` names them); matches around a write
          values that would share other memory; strides that would change, unless a contiguous copy restores them.
 Cost     nothing without patterns; one walk a pattern, and a PyTorch trace for each new list of operand types.
 
-Before: apply-patterns{files=lit_tests/passes/joint/inputs/silu.mlir}
+Before: apply-patterns{files=examples/patterns/silu.mlir}
   func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
     %s = torch.aten.sigmoid.default(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
     %y = torch.aten.mul.Tensor(%s, %x) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>

@@ -1,4 +1,4 @@
-// RUN: fxc-opt %s --split-input-file -p 'apply-patterns{files=%S/inputs/silu.mlir,%S/inputs/attention.mlir,%S/inputs/masked_attention.mlir,%S/inputs/range_of.mlir,%S/inputs/product.mlir,%S/inputs/negations.mlir}' | filecheck %s
+// RUN: fxc-opt %s --split-input-file -p 'apply-patterns{files=%S/../../../examples/patterns/silu.mlir,%S/../../../examples/patterns/attention.mlir,%S/../../../examples/patterns/masked_attention.mlir,%S/../../../examples/patterns/range_of.mlir,%S/../../../examples/patterns/product.mlir,%S/../../../examples/patterns/negations.mlir}' | filecheck %s
 
 /// Operands of a product may be exchanged; names and uses stay.
 // CHECK-LABEL: func.func @commuted

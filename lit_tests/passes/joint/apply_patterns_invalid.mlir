@@ -4,7 +4,7 @@
 // RUN: not fxc-opt %s -p 'apply-patterns{files=%S/inputs/other_results.mlir}' 2>&1 | filecheck %s --check-prefix=RESULTS
 // RUN: not fxc-opt %s -p 'apply-patterns{files=%S/inputs/a_write.mlir}' 2>&1 | filecheck %s --check-prefix=WRITE
 // RUN: not fxc-opt %s -p 'apply-patterns{files=%S/inputs/other_level.mlir}' 2>&1 | filecheck %s --check-prefix=LEVEL
-// RUN: not fxc-opt %s -p 'apply-patterns{files=%S/inputs/patterns.py}' 2>&1 | filecheck %s --check-prefix=TEXT
+// RUN: not fxc-opt %s -p 'apply-patterns{files=%S/../../../examples/patterns/patterns.py}' 2>&1 | filecheck %s --check-prefix=TEXT
 
 // MISSING: pass apply-patterns failed: cannot read {{.*}}missing.mlir: {{.*}}No such file
 // NONE: pass apply-patterns failed: {{.*}}no_pattern.mlir has no module with functions @search and @replacement

@@ -1,4 +1,4 @@
-// RUN: fxc-opt %s --split-input-file --remarks=patterns -p 'apply-patterns{files=%S/inputs/silu.mlir,%S/inputs/masked_attention.mlir,%S/inputs/product.mlir}' 2>&1 | filecheck %s
+// RUN: fxc-opt %s --split-input-file --remarks=patterns -p 'apply-patterns{files=%S/../../../examples/patterns/silu.mlir,%S/../../../examples/patterns/masked_attention.mlir,%S/../../../examples/patterns/product.mlir}' 2>&1 | filecheck %s
 
 // CHECK: remark: apply-patterns: silu: an inner value has another user: %z = aten.neg.default
 func.func @another_user(%x: tensor<2x3xf32>) {
