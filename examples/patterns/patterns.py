@@ -1,4 +1,4 @@
-"""Patterns, written to this folder by ``python -m fxc.tools.generate_patterns examples/patterns/patterns.py examples/patterns``."""
+"""Patterns. ``python -m fxc.tools.generate_patterns examples/patterns/patterns.py examples/patterns`` writes the files."""
 
 import torch
 import torch.nn.functional as F

@@ -23,8 +23,8 @@ _FEWEST, _MOST = 25, 49
 def split_weight_gradient(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """weight gradient of a depthwise convolution -> stack of sum(gradient * slice(pad(image))), one for each element
 
-    oneDNN allocates a large buffer for it. Rows are summed first, so that sums are short. The gradient of the bias is a sum, too,
-    as oneDNN computes both at once; that of the image remains a call.
+    oneDNN allocates a large buffer for it. Rows are summed first, so that sums are short. The gradient of the bias is a sum,
+    too, as oneDNN computes both at once; that of the image remains a call.
     """
     given = op.bound()
     if op.is_packed or not op.results[1].uses or len(op.operands) != 3 or not all(_is_on_cpu(x.type) for x in op.operands):
