@@ -121,5 +121,6 @@ def test_the_condition_of_a_loop_runs_on_its_initial_values() -> None:
 
 
 def test_running_it_twice_changes_nothing() -> None:
+    """pytorch#30544."""
     text, _ = propagate("\n".join([ONES, NEG, ADD, OUT]), X)
     assert propagate(text, X) == (text, [])

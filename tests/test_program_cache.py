@@ -135,7 +135,13 @@ def settings() -> dict[str, Callable[[bool], Any]]:
         "deterministic": lambda on: torch.use_deterministic_algorithms(on),
         "precision": lambda on: torch.set_float32_matmul_precision("medium" if on else "highest"),
         "grad mode": lambda on: torch.set_grad_enabled(not on),
+        "autocast": lambda on: torch.set_autocast_enabled("cpu", on),
+        "default device": lambda on: torch.set_default_device("meta" if on else None),
+        "oneDNN": lambda on: torch.backends.mkldnn.set_flags(not on),
         "SDPA": lambda on: torch.backends.cuda.enable_flash_sdp(not on),
+        "SDPA, efficient": lambda on: torch.backends.cuda.enable_mem_efficient_sdp(not on),
+        "SDPA, math": lambda on: torch.backends.cuda.enable_math_sdp(not on),
+        "SDPA, cuDNN": lambda on: torch.backends.cuda.enable_cudnn_sdp(not on),
     }
 
 

@@ -273,7 +273,7 @@ func.func @unbacked(%x: tensor<4xf32>) {
 
 // -----
 
-/// A branch may use what was computed before it; two branches do not share.
+/// A branch may use what was computed before it (pytorch#61364); two branches do not share.
 // CHECK-LABEL: func.func @regions
 // CHECK-NEXT:    %a = torch.aten.relu.default(%x)
 // CHECK-NEXT:    scf.if
