@@ -166,6 +166,35 @@ def test_parts(name: str) -> None:
     check_everywhere(REDUCED[name], tensor(40, 14)[::2, ::2].t(), edit=edited(lanes=4, parts=3))
 
 
+FOLDED = ["columns", "what is reduced is a result, too", "logic", "product", "channels"]
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_columns_in_blocks_of_rows_on_a_gpu(name: str) -> None:
+    """The lanes along the reduced loop are combined after it; parts are of whole steps."""
+    target = preset("cuda:sm_90")
+    for number, shape in enumerate([(130, 5), (1000, 3), (0, 3), (1, 70)]):
+        x = tensor(*shape)
+        if number == 1:
+            x[3, 1], x[4, 2] = torch.nan, torch.inf
+        (check_everywhere if number < 2 else check_function)(REDUCED[name], x, target=target)
+    if name == "columns":
+        check_everywhere(REDUCED[name], tensor(90, 40, dtype=torch.bfloat16)[::2], target=target)
+
+
+def test_programs_of_columns_fill_a_gpu() -> None:
+    """Of 16,384 x 1,024 numbers: as many programs of eight warps as two for each multiprocessor."""
+    module, _, _ = group_of(REDUCED["columns"], [torch.empty(16384, 1024)])
+    set_target(module, preset("cuda:sm_90"))
+    run_passes(module, f"{LINALG},schedule,tile")
+    [source] = print_kernels(module)
+    assert source.grid == (256,) and source.warps == 8 and "tl.sum(" in source.source
+    narrow = group_of(lambda x: (x * 2).sum(0), [torch.ones(100000, 8)])[0]
+    set_target(narrow, preset("cuda:sm_90"))
+    run_passes(narrow, f"{LINALG},schedule,tile")
+    assert [(each.lanes.value.data, each.tile.value.data) for each in schedules(narrow)] == [(8, 512)]
+
+
 def test_parts_of_half_precision_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "SHARED", 1 << 10)  # numbers that are worth more than one processor
     monkeypatch.setattr(choices, "PART", 1 << 7)

@@ -34,8 +34,9 @@ class ScheduleAttr(ParametrizedAttribute):
 
     Fields that are omitted where they have the default:
 
-    ``tile``    number of lanes along a second loop: the contiguous loop of operands that the first one strides through (these
-                are loaded along it and transposed), else the next outer loop. Elementwise kernels only
+    ``tile``    number of lanes along a second loop. Elementwise kernels: the contiguous loop of operands that the first one
+                strides through (these are loaded along it and transposed), else the next outer loop. "outer": the reduced loop
+                of the only pass; after it, these lanes are combined
     ``parts``   number of partial reductions. Each is a separate program, and the last program combines them
     ``form``    how an inner kernel makes several passes over a row. "looped": load it from memory each time. "held": a vector
                 holds the whole row, which is loaded once. "stored": values of an element that several passes use are computed
@@ -111,7 +112,7 @@ class ScheduleAttr(ParametrizedAttribute):
 
     def _verify_kind(self) -> None:
         """VerifyException for fields that do not apply to the kind."""
-        takes = {"elementwise": ("tile",), "inner": ("parts", "form", "piece"), "outer": ("parts",)}[self.kind.data]
+        takes = {"elementwise": ("tile",), "inner": ("parts", "form", "piece"), "outer": ("parts", "tile")}[self.kind.data]
         takes = (*takes, "program")
         fields = self.fields()
         if unused := [name for name, default in self.DEFAULTS.items() if fields[name] != default and name not in takes]:

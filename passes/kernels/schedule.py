@@ -72,7 +72,8 @@ class SchedulePass(ModulePass):
     A kernel is "inner" where the innermost loop of its largest operand is reduced, "outer" where another loop is, else
     "elementwise", in tiles where operands differ in memory order. On a CPU, lanes fill a vector register, a program is as large
     as the first-level cache (in tiles of a large tensor, a quarter of the second), and there are enough programs for all
-    threads; on a GPU a program has one block.
+    threads; on a GPU a program has one block, of an outer
+    reduction with rows of the reduced loop, too.
 
     With fewer rows than processors, if their number is known, or unequal shares for the threads of a CPU, a reduction is split
     into partial reductions, each pass a kernel. Rows are held where they fit into registers, online where they do not fit into

@@ -454,6 +454,37 @@ builtin.module attributes {fxc.target = #target.gpu} {
 
 // -----
 
+/// Columns on a GPU: blocks have rows, too, and parts give each multiprocessor two programs.
+// CHECK-LABEL: func.func @columns_on_gpu
+// CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0], lanes = 64, unroll = 1, block = 64, tile = 64, parts = 14>]
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @columns_on_gpu(%x: tensor<16384x1024xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<16384x1024xf32>) -> tensor<1024xf32>
+      fusion.yield %m : tensor<1024xf32>
+    }) -> tensor<1024xf32>
+    fx.output(%s) : (tensor<1024xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Another pass reads the total of each column: the blocks of all passes are of columns.
+// CHECK-LABEL: func.func @columns_in_passes_on_gpu
+// CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0, 1], lanes = 64, unroll = 1, block = 64>]
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @columns_in_passes_on_gpu(%x: tensor<512x16384xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.amax.default(%x, [0], true) : (tensor<512x16384xf32>) -> tensor<1x16384xf32>
+      %d = torch.aten.sub.Tensor(%x, %m) : (tensor<512x16384xf32>, tensor<1x16384xf32>) -> tensor<512x16384xf32>
+      fusion.yield %d : tensor<512x16384xf32>
+    }) -> tensor<512x16384xf32>
+    fx.output(%s) : (tensor<512x16384xf32>) -> ()
+  }
+}
+
+// -----
+
 /// What says where updates go reads any element of the first stage: it is in another kernel, and so are the updates.
 // CHECK-LABEL: func.func @places_on_gpu
 // CHECK:         tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 1024, unroll = 1, block = 1024>,

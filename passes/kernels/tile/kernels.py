@@ -118,9 +118,11 @@ def plans_of(step: Step, places: Mapping[SSAValue, tuple[TensorType, Steps]]) ->
     """The plan of each run of stages with the same rows. ``places`` is that of ``Plan``."""
     plans, schedule = [Plan(run, places) for run in runs_of(step.stages)], step.schedule
     parts = schedule.parts.value.data
-    lanes = schedule.lanes.value.data * schedule.unroll.value.data if schedule.kind.data == "inner" else 1
+    along = (
+        schedule.lanes.value.data * schedule.unroll.value.data if schedule.kind.data == "inner" else schedule.tile.value.data
+    )
     for plan in plans if parts > 1 else ():
-        plan.cut_in(parts, lanes)
+        plan.cut_in(parts, along)
     return plans
 
 
@@ -293,11 +295,18 @@ def _combining_stage(block: Block, stage: Stage, parts: SSAValue) -> linalg.Gene
 
 
 def combining_schedule(schedule: ScheduleAttr, stages: Sequence[Stage]) -> ScheduleAttr:
-    """The schedule of ``stages``, which combine parts: lanes along the totals, or along the parts of a single total."""
+    """The schedule of ``stages``, which combine parts: lanes along the totals, or along the parts of a single total.
+
+    Where ``schedule`` has lanes along the rows and the reduced loop, so has it, with as many in all.
+    """
     totals = max(math.prod(fixed(stage.sizes[loop]) for loop in stage.kept) for stage in stages)
     parts = max(fixed(stage.sizes[0]) for stage in stages)
     numbers = [stage.number for stage in stages]
     most = schedule.lanes.value.data
+    if totals > 1 and (tile := schedule.tile.value.data) > 1:
+        folded = min(power_of_two(parts), most * tile)
+        lanes = min(most * tile // folded, power_of_two(totals))
+        return ScheduleAttr.of("outer", numbers, lanes, 1, lanes, tile=folded)
     if totals > 1:
         lanes = min(most, power_of_two(totals))
         return ScheduleAttr.of("outer", numbers, lanes, 1, lanes)

@@ -60,6 +60,9 @@ PART, PART_ON_GPU = 1 << 13, 1 << 11
 COLUMNS, PASS = 64, 2048
 """On a GPU: columns of a program of an outer reduction, and elements of a step through a row that is not held."""
 
+FOLD, STEPS_OF_PART = 4096, 4
+"""On a GPU: elements of a step of an outer reduction, 64 bytes for each of 256 threads, and the fewest steps of a part."""
+
 _NO_LIMIT = 1 << 62
 """More than the steps of any loop."""
 
@@ -86,8 +89,8 @@ def choose(stages: Sequence[Stage], target: TargetAttr) -> list[ScheduleAttr]:
     for nest in Plan(stages, {}).nests:
         if nest.reductions:
             lanes, unroll, block = _numbers(kind, nest.stages, target)
-            numbers = [stage.number for stage in nest.stages]
-            schedules.append(ScheduleAttr.of(kind, numbers, lanes, unroll, block, parts=parts))
+            numbers, tile = [stage.number for stage in nest.stages], _folded(kind, nest.stages, target, lanes)
+            schedules.append(ScheduleAttr.of(kind, numbers, lanes, unroll, block, tile=tile, parts=parts))
         else:
             schedules += [_schedule("elementwise", run, target) for run in runs_of(nest.stages)]
     return schedules
@@ -152,7 +155,7 @@ def _schedule(kind: str, stages: Sequence[Stage], target: TargetAttr) -> Schedul
     if kind == "elementwise" and isinstance(target, GpuAttr) and (short := _short_rows(stages)) is not None:
         return ScheduleAttr.of(kind, numbers, short, 1, block, tile=block // short)
     if kind != "inner":
-        return ScheduleAttr.of(kind, numbers, lanes, unroll, block)
+        return ScheduleAttr.of(kind, numbers, lanes, unroll, block, tile=_folded(kind, stages, target, lanes))
     return (_row_on_gpu if isinstance(target, GpuAttr) else _row_on_cpu)(stages, target, lanes, unroll, block)
 
 
@@ -206,7 +209,23 @@ def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
     if kind == "inner":
         row = _row(stages)
         return min(power_of_two(row), PASS) if isinstance(row, int) else PASS, 1, 1
-    return (COLUMNS, 1, COLUMNS) if kind == "outer" else (SMALLEST, 1, SMALLEST)
+    if kind != "outer":
+        return SMALLEST, 1, SMALLEST
+    plans = [Plan(run, {}) for run in runs_of(stages)]
+    columns = [plan.sizes[plan.rows[-1]] for plan in plans if plan.rows]
+    lanes = max((min(COLUMNS, power_of_two(size)) if isinstance(size, int) else COLUMNS for size in columns), default=COLUMNS)
+    return lanes, 1, lanes
+
+
+def _folded(kind: str, stages: Sequence[Stage], target: TargetAttr, lanes: int) -> int:
+    """The lanes along the reduced loop of an outer kernel on a GPU: more loads are in flight. 1 where there are more passes."""
+    nests = [[nest for nest in Plan(run, {}).nests if nest.loops] for run in runs_of(stages)]
+    if kind != "outer" or not isinstance(target, GpuAttr) or any(len(each) != 1 or not each[0].reductions for each in nests):
+        return 1
+    plans = [Plan(run, {}) for run in runs_of(stages)]
+    sizes = [plan.sizes[nest.loops[-1]] for plan in plans for nest in plan.nests if nest.loops]
+    most = FOLD // lanes
+    return max(min(most, power_of_two(size)) if isinstance(size, int) else most for size in sizes)
 
 
 def power_of_two(number: int) -> int:
@@ -259,8 +278,11 @@ def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
     reduced = min(fixed(plan.count(nest.loops)) for nest in plan.nests if nest.reductions)
     programs = fixed(plan.count(plan.rows))
     if isinstance(target, GpuAttr):
-        programs = math.ceil(programs / COLUMNS) if kind == "outer" else programs
-        wanted, smallest = math.ceil(2 * target.multiprocessors.value.data / max(programs, 1)), PART_ON_GPU
+        smallest = PART_ON_GPU
+        if kind == "outer":
+            lanes, _, _ = _on_gpu(kind, stages, target)
+            programs, smallest = math.ceil(programs / lanes), STEPS_OF_PART * _folded(kind, stages, target, lanes)
+        wanted = math.ceil(2 * target.multiprocessors.value.data / max(programs, 1))
     else:
         if programs * reduced < SHARED:
             return 1

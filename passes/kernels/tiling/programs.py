@@ -50,13 +50,14 @@ class Programs:
         self.plan, self.writer = plan, writer
         kind, self.unroll = schedule.kind.data, schedule.unroll.value.data
         lanes, tile, block = schedule.lanes.value.data, schedule.tile.value.data, schedule.block.value.data
-        self.bodies = Bodies(plan, writer, pointers, reduces_lanes=kind == "inner")
-        self.row_writer = RowWriter(self.bodies, schedule) if kind == "inner" else None
+        folds = kind == "outer" and tile > 1
+        self.bodies = Bodies(plan, writer, pointers, reduces_lanes=kind == "inner" or folds)
+        self.row_writer = RowWriter(self.bodies, schedule) if kind == "inner" or folds else None
         self.lane: Axis | None = None
         self.turned: Axis | None = None
         if kind != "inner" and plan.rows:
             self.lane = Axis(plan.rows[-1], lanes)
-            second = plan.second_loop() if tile > 1 else None
+            second = plan.second_loop() if tile > 1 and not folds else None
             self.turned = None if second is None else Axis(second, tile)
         axes = [axis for axis in (self.turned, self.lane) if axis is not None]
         self.outer = [row for row in plan.rows if all(row != axis.loop for axis in axes)]
@@ -140,7 +141,7 @@ class Programs:
                 size = w.size(self.plan.sizes[number])
                 w.scopes[-1].loops[number] = w.add(arith.RemUIOp(row, size))
                 row = w.add(arith.DivUIOp(row, size))
-        if self.row_writer is not None:
+        if self.row_writer is not None and self.lane is None:
             self.row_writer.write(part)
         elif self.lane is None:
             self._lanes(part, [w.scopes[-1]])
@@ -179,6 +180,8 @@ class Programs:
     def _lanes(self, part: SSAValue | None, vectors: Sequence[Scope]) -> None:
         """Write the stages for the lanes of ``vectors``, the first of which is the scope."""
         w, depth = self.writer, self.writer.depth
+        if self.row_writer is not None:
+            return self.row_writer.write(part)
         for nest in self.plan.nests:
             starts = [self._spread(self.bodies.identity(stage)).ssa for stage in nest.reductions for _ in vectors]
             spans = [(number, self._span(number, part)) for number in nest.loops]

@@ -24,11 +24,15 @@ Given: TypeAlias = Mapping[SSAValue, Value]
 
 
 class RowWriter:
-    """Writes the row of the scope in the form of ``schedule``; where reductions are split, only part number ``part`` of it."""
+    """Writes the row of the scope in the form of ``schedule``; where reductions are split, only part number ``part`` of it.
+
+    In an outer kernel with ``tile``, each lane of the scope has a row: the first dimension of blocks is the reduced loop.
+    """
 
     def __init__(self, bodies: Bodies, schedule: ScheduleAttr) -> None:
         self.bodies, self.plan, self.writer = bodies, bodies.plan, bodies.writer
-        self.lanes, self.unroll = schedule.lanes.value.data, schedule.unroll.value.data
+        along = schedule.lanes if schedule.kind.data == "inner" else schedule.tile
+        self.lanes, self.unroll = along.value.data, schedule.unroll.value.data
         self.form, self.piece = schedule.form.data, schedule.piece.value.data
 
     def write(self, part: SSAValue | None) -> None:
@@ -143,13 +147,13 @@ class RowWriter:
 
     def _pass(self, nest: Nest, part: SSAValue | None) -> None:
         """One pass over the row."""
-        w, bodies = self.writer, self.bodies
+        w, bodies, axes = self.writer, self.bodies, self.writer.axes
         if not nest.loops:
             totals = bodies.stages(nest, [bodies.identity(stage).ssa for stage in nest.reductions])
             values = [Value(total, w.depth) for total in totals]
         else:
             axis = Axis(nest.loops[-1], self.lanes)
-            w.axes = (axis,)
+            w.axes = (axis, *axes)
             starts = [w.block(bodies.identity(stage)).ssa for stage in nest.reductions for _ in range(self.unroll)]
             spans = [(number, span_of(self.plan, w, number, part)) for number in nest.loops]
 
@@ -169,7 +173,7 @@ class RowWriter:
                 totals = bodies.in_blocks(nest, self.unroll, spans[0][1], 1, starts, starts, outer)
             groups = [totals[i * self.unroll :][: self.unroll] for i in range(len(nest.reductions))]
             values = [bodies.joined(stage, group) for stage, group in zip(nest.reductions, groups, strict=True)]
-        w.axes = ()
+        w.axes = axes
         for stage, value in zip(nest.reductions, values, strict=True):
             bodies.finish(stage, value)
 
