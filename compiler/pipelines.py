@@ -77,7 +77,6 @@ OPTIMIZE = NamedPipeline(
         PassSpec("unroll-loops"),
         PassSpec("propagate-shapes"),
         PassSpec("peephole"),
-        PassSpec("constant-pooling"),
         PassSpec("cse"),
         PassSpec("check-inplace"),
         PassSpec("dce"),
