@@ -43,6 +43,7 @@ def test_every_error_of_an_entrance_has_a_hint(path: Path) -> None:
         (["report", "plain.mlr"], "did you mean plain.mlir?"),
         (["report", "nowhere/at/all"], "give the path of a file that exists"),
         (["report", "bytes.mlir"], "give an IR file"),
+        (["report", "misspelt.mlir"], "did you mean fx.output?"),
         (["report", "plain.mlir", "--seed"], "fxc report --help shows the arguments and options"),
         (["run", "plain.mlir", "--inputs", "none.safetensors"], "give the path of a file"),
         (["run", "plain.mlir", "-o", "/nowhere/out.safetensors"], errors.WRITE_ELSEWHERE),
@@ -59,6 +60,7 @@ def test_every_error_of_an_entrance_has_a_hint(path: Path) -> None:
 def test_a_command_ends_with_a_hint(argv: list[str], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("plain.mlir").write_text("func.func @main(%x: tensor<2xf32>) {\n  func.return\n}\n")
+    Path("misspelt.mlir").write_text("func.func @main() {\n  fx.outpt() : () -> ()\n}\n")
     Path("bytes.mlir").write_bytes(b"\xff")
     Path("bad.pt2").write_text("hi")
     Path("model.py").write_text("import torch\ndef make():\n    return torch.nn.Linear(2, 2), (torch.ones(2), 1, 2)\n")
