@@ -307,9 +307,11 @@ class Gated(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("free", [False, True])
-def test_an_autograd_function_that_saves_has_free_sizes(free: bool) -> None:
+def test_an_autograd_function_that_saves_beside_writes(free: bool) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return Gated.apply(x * 2).sum(1)
+        y = x * 2
+        y[:, 0] += 1
+        return Gated.apply(y).sum(1)
 
     axes = ({0: torch.export.Dim("n"), 1: torch.export.Dim("m")},) if free else None
     example = torch.randn(3, 4, requires_grad=True)

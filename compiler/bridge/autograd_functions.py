@@ -10,6 +10,7 @@ from unittest.mock import patch
 import torch
 from torch._C import _TorchDispatchModeKey
 from torch._higher_order_ops import utils
+from torch._subclasses.functional_tensor import PythonFunctionalizeAPI, disable_functional_mode
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, track_tensor_tree
 from torch.fx.passes import runtime_assert
@@ -29,6 +30,12 @@ def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Seque
     ``forward`` returns (results, saved). ``backward`` takes the gradients of the results and the saved values, and returns a
     gradient for each argument. A trace before dispatch records the call as one node, which retains the derivative.
     """
+    functional = _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.FUNCTIONAL)
+    if functional is not None:  # the inner traces begin and end within it
+        inside: Any = PythonFunctionalizeAPI(functional, pre_dispatch=True)
+        with disable_functional_mode():
+            results = apply(*map(inside.functionalize, (forward, backward)), inside.unwrap_tensors(list(args)), options)
+        return inside.wrap_tensors(results)
     mode = _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
     if mode is None:
         return _applied(forward, backward, args, options)
