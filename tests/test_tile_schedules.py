@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from fxc.codegen.contract import HOST, launch_runner, target_named
 from fxc.codegen.triton import ahead_of_time
 from fxc.codegen.triton.printer import print_kernel, print_kernels
-from fxc.dialects.target import CpuAttr, TargetAttr, preset, set_target
+from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp, ScheduleAttr
 from fxc.interpret.tile_level import result_layouts
 from fxc.passes.kernels.tiling import choices
@@ -283,6 +283,7 @@ FORMS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "held": [{"lanes": 64, "unroll": 1}],
     "stored": [{"lanes": 8, "unroll": 2}],
     "online": [{"lanes": 8, "unroll": 2, "piece": 16}, {"lanes": 16, "unroll": 1, "piece": 16}],
+    "online in lanes": [{"form": "online", "lanes": 8, "unroll": 1, "piece": 1}],
 }
 
 
@@ -291,11 +292,11 @@ FORMS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_forms_of_rows(name: str, form: str) -> None:
     for fields in FORMS[form]:
-        check_everywhere(ROWS[name], tensor(5, 33), edit=edited(form=form, **fields))
-    check_everywhere(ROWS[name], tensor(6, 80)[::2, ::2], edit=edited(form=form, **FORMS[form][0]))
-    check_function(ROWS[name], tensor(4, 40, dtype=torch.bfloat16), edit=edited(form=form, **FORMS[form][0]))
-    check_function(ROWS[name], tensor(0, 20), edit=edited(form=form, **FORMS[form][0]))
-    check_function(ROWS[name], tensor(3, 1), edit=edited(form=form if form != "held" else "looped", **FORMS[form][0]))
+        check_everywhere(ROWS[name], tensor(5, 33), edit=edited(**{"form": form, **fields}))
+    check_everywhere(ROWS[name], tensor(6, 80)[::2, ::2], edit=edited(**{"form": form, **FORMS[form][0]}))
+    check_function(ROWS[name], tensor(4, 40, dtype=torch.bfloat16), edit=edited(**{"form": form, **FORMS[form][0]}))
+    check_function(ROWS[name], tensor(0, 20), edit=edited(**{"form": form, **FORMS[form][0]}))
+    check_function(ROWS[name], tensor(3, 1), edit=edited(**{"form": form if form != "held" else "looped", **FORMS[form][0]}))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -306,14 +307,15 @@ def test_rows_of_numbers_that_are_none(name: str, form: str) -> None:
     x[3], x[4, :32], x[5, 5:] = -math.inf, -math.inf, -math.inf
     x[6], x[7, :20], x[8] = 0.0, -0.0, math.inf
     for fields in FORMS[form]:
-        check_text(check_everywhere(ROWS[name], x, edit=edited(form=form, **fields)))
+        check_text(check_everywhere(ROWS[name], x, edit=edited(**{"form": form, **fields})))
 
 
-def test_online_rows_are_as_accurate_as_eager() -> None:
+@pytest.mark.parametrize("target", [CpuAttr.of(l2=4096), GpuAttr.of(registers=8192, multiprocessors=1)], ids=["cpu", "gpu"])
+def test_online_rows_are_as_accurate_as_eager(target: TargetAttr) -> None:
     x = tensor(3, 5000) + 1000
     for function in (lambda x: x.var(-1, correction=0), lambda x: F.softmax(x, -1).amax(-1)):
         module, inputs, [eager] = group_of(function, [x])
-        set_target(module, CpuAttr.of(l2=4096))
+        set_target(module, target)
         run_passes(module, f"{LINALG},schedule,tile")
         assert "online" in [schedule.form.data for schedule in schedules(module)]
         exact = function(x.double())
@@ -337,6 +339,12 @@ def test_rows_of_a_gpu_are_held_where_they_fit() -> None:
         run_passes(module, f"{LINALG},schedule,tile")
         return [schedule.form.data for schedule in schedules(module)]
 
+    losses = group_of(lambda x: (m := x.amax(1, keepdim=True), (x - m).exp().sum(1, keepdim=True)), [torch.ones(300, 9000)])[0]
+    set_target(losses, preset("cuda:sm_90"))
+    run_passes(losses, f"{LINALG},schedule,tile")
+    assert print_kernels(losses)[0].source.count("tl.load(") == 2, (
+        "a cross entropy loads each element once, in a loop or behind"
+    )
     assert [forms("softmax", 9000), forms("layer_norm", 3000), forms("rms_norm", 9000)] == [["online"], ["held"], ["looped"]]
 
 

@@ -42,7 +42,7 @@ class ScheduleAttr(ParametrizedAttribute):
                 holds the whole row, which is loaded once. "stored": values of an element that several passes use are computed
                 once and stored in the memory of a result until that is written. "online": a reduction and the one that it
                 centres (the sum of exponentials over the maximum, the variance over the mean) in one pass, in pieces of
-                ``piece`` elements
+                ``piece`` elements; 1: each lane has totals of its elements, which are combined after the row
     ``program`` "own": the kernel has separate programs. "last": no kernel is made; the last program of the previous kernel
                 computes it after all stores, for small amounts of work
     """

@@ -426,7 +426,7 @@ builtin.module attributes {fxc.target = #target.gpu} {
 
 /// A row that registers have not is gone through in blocks, online.
 // CHECK-LABEL: func.func @long_on_gpu
-// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 2048, unroll = 1, block = 1, piece = 2048, form = "online">]
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 2048, unroll = 1, block = 1, piece = 1, form = "online">]
 builtin.module attributes {fxc.target = #target.gpu} {
   func.func @long_on_gpu(%x: tensor<4096x20000xf32>) {
     %s = fusion.group ({

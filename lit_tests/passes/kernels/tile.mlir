@@ -429,6 +429,48 @@ func.func @online(%x: tensor<4x8xf32>) {
 
 // -----
 
+/// Each lane has totals of its elements: no step reduces the lanes.
+// CHECK-LABEL: func.func @online_in_lanes
+// CHECK:         tile.kernel
+// CHECK:           scf.for
+// CHECK-NOT:         tile.reduce
+// CHECK:           scf.yield
+// CHECK:           tile.reduce "max"
+// CHECK:           tile.reduce "add"
+func.func @online_in_lanes(%x: tensor<4x8xf32>) {
+  %o = fusion.group ({
+    %low = arith.constant 0xff800000 : f32
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4xf32>
+    %f = linalg.fill ins(%low : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %m = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x8xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %n = arith.maximumf %b, %a : f32
+      linalg.yield %n : f32
+    } -> tensor<4xf32>
+    %g = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x, %m : tensor<4x8xf32>, tensor<4xf32>) outs(%g : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %d = arith.subf %a, %b : f32
+      %n = math.exp %d : f32
+      %t = arith.addf %c, %n : f32
+      linalg.yield %t : f32
+    } -> tensor<4xf32>
+    %h = tensor.empty() : tensor<4x8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %m, %s : tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>) outs(%h : tensor<4x8xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32, %d: f32):
+      %y = arith.subf %a, %b : f32
+      %n = math.exp %y : f32
+      %t = arith.divf %n, %c : f32
+      linalg.yield %t : f32
+    } -> tensor<4x8xf32>
+    fusion.yield %r : tensor<4x8xf32>
+  }) {tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 4, unroll = 1, block = 4, piece = 1, form = "online">]} -> tensor<4x8xf32>
+  fx.output(%o) : (tensor<4x8xf32>) -> ()
+}
+
+// -----
+
 /// What is reduced, in parts: each program gives the total of one, and the last program combines them.
 // CHECK-LABEL: func.func @parts
 // CHECK-NEXT:    tile.launch @kernel_0(%x) : (tensor<100xf32>) -> (tensor<f32>, tensor<3xf32>)

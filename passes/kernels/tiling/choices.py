@@ -259,7 +259,7 @@ def _row_on_gpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll:
     if plan.row_loop() is not None and isinstance(row, int) and row <= target.registers.value.data // 8:
         return ScheduleAttr.of("inner", numbers, power_of_two(row), 1, block, form="held")
     if _has_pair(plan):
-        return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online", piece=lanes)
+        return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online", piece=1)
     return ScheduleAttr.of("inner", numbers, lanes, unroll, block)
 
 

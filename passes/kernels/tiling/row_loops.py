@@ -14,7 +14,7 @@ from fxc.passes.kernels.tiling.bodies import Bodies
 from fxc.passes.kernels.tiling.dynamic import fixed
 from fxc.passes.kernels.tiling.loop_nests import Nest, Plan
 from fxc.passes.kernels.tiling.loops import Carried, Span, loop, nested, share, strips
-from fxc.passes.kernels.tiling.online import Pair, Piece, pair_of
+from fxc.passes.kernels.tiling.online import Pair, Piece, lane_totals, pair_of
 from fxc.passes.kernels.tiling.repeats import repeated
 from fxc.passes.kernels.tiling.stages import Stage
 from fxc.passes.kernels.tiling.writer import Axis, Scope, Value, Writer
@@ -84,9 +84,19 @@ class RowWriter:
             pair = pair_of(self.plan, number)
             if pair is None:
                 self._pass(self.plan.nests[number], part)
-            else:
-                self._pair(pair, self.plan.nests[number].loops[0])
-            number += 1 if pair is None else 2
+                number += 1
+                continue
+            (self._in_lanes if self.piece == 1 else self._pair)(pair, self.plan.nests[number].loops[0])
+            for nest in pair.between:
+                self._pass(nest, part)
+            number += 2 + len(pair.between)
+
+    def _in_lanes(self, pair: Pair, lane: int) -> None:
+        """Totals of each lane, which are combined after the row."""
+        w, bodies = self.writer, self.bodies
+        totals = lane_totals(bodies, pair, Axis(lane, self.lanes), fixed(self.plan.sizes[lane]))
+        bodies.finish(pair.first, Value(totals[0], w.depth))
+        bodies.finish(pair.second, Value(pair.final(w, totals), w.depth))
 
     def _pair(self, pair: Pair, lane: int) -> None:
         w, bodies = self.writer, self.bodies
