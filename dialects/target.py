@@ -28,6 +28,9 @@ AUTOTUNE = "fxc.autotune"
 DETERMINISTIC = "fxc.deterministic"
 """The module attribute that requires kernels with equal bits in each run: floats are added in a fixed order."""
 
+TF32 = "fxc.tf32"
+"""The module attribute that lets kernels round the factors of float32 products to 10 bits, as the library's products may."""
+
 HOST = "host"
 """The name of the machine that this process runs on."""
 
@@ -247,9 +250,15 @@ def is_deterministic(module: ModuleOp) -> bool:
     return DETERMINISTIC in module.attributes
 
 
-def set_target(module: ModuleOp, target: TargetAttr, *, autotune: bool = False, deterministic: bool = False) -> None:
+def allows_tf32(module: ModuleOp) -> bool:
+    return TF32 in module.attributes
+
+
+def set_target(
+    module: ModuleOp, target: TargetAttr, *, autotune: bool = False, deterministic: bool = False, tf32: bool = False
+) -> None:
     module.attributes[ATTRIBUTE] = target
-    chosen = {AUTOTUNE: autotune, DETERMINISTIC: deterministic}
+    chosen = {AUTOTUNE: autotune, DETERMINISTIC: deterministic, TF32: tf32}
     module.attributes |= {name: UnitAttr() for name, is_set in chosen.items() if is_set}
 
 

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 import fxc
 from fxc.codegen.contract import KernelLaunch
 from fxc.codegen.triton.printer import print_kernel, print_kernels
-from fxc.dialects.target import AUTOTUNE, GpuAttr, TargetAttr, preset, presets, set_target
+from fxc.dialects.target import AUTOTUNE, TF32, GpuAttr, TargetAttr, preset, presets, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import PipelineError
@@ -107,10 +107,10 @@ class Model(nn.Module):
         return self.function(*inputs)
 
 
-def program_of(case: Case, pipeline: str = KERNELS) -> Program:
+def program_of(case: Case, pipeline: str = KERNELS, *, tf32: bool = False) -> Program:
     """The case with each of its products asked for in blocks of its own."""
     program = fxc.run_passes(fxc.capture(Model(case.function), tuple(case.inputs)), GROUPS)
-    set_target(program.module, preset("cuda:sm_90"))
+    set_target(program.module, preset("cuda:sm_90"), tf32=tf32)
     for op in program.module.walk():
         if operator_of(op).factors is not None:
             op.attributes["tile.blocks"] = DenseArrayBase.from_list(i64, case.blocks)
@@ -231,6 +231,29 @@ def test_without_a_gpu_the_library_multiplies() -> None:
     assert any(operator_of(op).factors is not None for op in made.ir.module.walk())
     assert AUTOTUNE in made.ir.module.attributes
     torch.testing.assert_close(made(x, y), (x @ y).relu())
+
+
+def test_float32_products_obey_the_precision_of_the_backend() -> None:
+    """The setting is recorded in the program; only float32 is rounded, to what the library's products round it to."""
+    case = CASES["plain"]
+    before = torch.backends.cuda.matmul.allow_tf32
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        made = fxc.compile(Model(case.function), tuple(case.inputs), options={"target": "cuda:sm_90"})
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    assert TF32 in made.ir.module.attributes
+    assert (
+        TF32 not in fxc.compile(Model(case.function), tuple(case.inputs), options={"target": "cuda:sm_90"}).ir.module.attributes
+    )
+    for dtype, expected in ((torch.float32, "tf32"), (torch.float16, "ieee")):
+        inputs = [value.to(dtype) for value in case.inputs]
+        [source] = print_kernels(program_of(Case(case.function, inputs), tf32=True).module)
+        assert f'input_precision="{expected}"' in source.source
+        found = torch.empty(20, 10, dtype=dtype)
+        simulate(source, [*inputs, found])
+        error = (found.double() - inputs[0].double() @ inputs[1].double()).abs().max()
+        assert error < 2e-2 and (error > 1e-4 or dtype is torch.float16)
 
 
 LARGE = {

@@ -25,6 +25,7 @@ from fxc.options import AUTO, Options
 from fxc.patterns.registry import registered
 from fxc.pipelines import lays_out_memory, parse_pipeline
 from fxc.program.program import Program
+from fxc.runtime.precision import allows_tf32
 from fxc.runtime.units import duration
 
 T = TypeVar("T")
@@ -73,8 +74,8 @@ class Passes:
         if options.target not in (None, AUTO):
             import torch
 
-            deterministic = torch.are_deterministic_algorithms_enabled()
-            set_target(program.module, target_named(options.target), autotune=options.autotune, deterministic=deterministic)
+            settings = {"deterministic": torch.are_deterministic_algorithms_enabled(), "tf32": allows_tf32()}
+            set_target(program.module, target_named(options.target), autotune=options.autotune, **settings)
         if options.print_ir:
             watchers.append(PrintIR(sys.stderr.write, after_change=True))
         if options.check_numerics:

@@ -17,3 +17,8 @@ def float32_precisions() -> tuple[str, ...]:
     cudnn: Any = backends.cudnn
     places = (backends, mkldnn, mkldnn.matmul, mkldnn.conv, backends.cuda.matmul, cudnn, cudnn.conv)
     return tuple(["ieee" if place.fp32_precision == "none" else str(place.fp32_precision) for place in places])
+
+
+def allows_tf32() -> bool:
+    """Return whether products of float32 on CUDA devices may round their factors to TF32."""
+    return backends.cuda.matmul.fp32_precision == "tf32"

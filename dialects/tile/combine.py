@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, f32, f64, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, f32, f64, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -105,7 +105,7 @@ class DotOp(TileOp):
     """``%d = tile.dot %a, %b, %c : vector<16x32xf16>, vector<32x16xf16> -> vector<16x16xf32>``: the matrix product plus c.
 
     The factors have one float type; the result and ``c`` are f32 or f64. Each product is exact, or rounded to the type of the
-    result; products are added in any order.
+    result; products are added in any order. ``{tf32}``: a GPU may round f32 factors to 10 bits.
     """
 
     name = "tile.dot"
@@ -117,8 +117,9 @@ class DotOp(TileOp):
     BETWEEN: ClassVar = (",", "->")
 
     @classmethod
-    def of(cls, left: SSAValue, right: SSAValue, start: SSAValue) -> DotOp:
-        return cls.create(operands=[left, right, start], result_types=[start.type])
+    def of(cls, left: SSAValue, right: SSAValue, start: SSAValue, *, tf32: bool = False) -> DotOp:
+        attributes: dict[str, Attribute] = {"tf32": UnitAttr()} if tf32 else {}
+        return cls.create(operands=[left, right, start], attributes=attributes, result_types=[start.type])
 
     def shown_types(self) -> Sequence[Attribute]:
         return [self.left.type, self.right.type, self.result.type]

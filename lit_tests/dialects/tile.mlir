@@ -136,8 +136,8 @@ func.func @loop(%lo: index, %hi: index, %v: vector<16xf32>) {
 
 /// Products of blocks.
 // CHECK-LABEL: func.func @dot
-// CHECK-NEXT:    tile.dot %a, %b, %c {hint = 1 : i64} : vector<16x32xbf16>, vector<32x8xbf16> -> vector<16x8xf32>
+// CHECK-NEXT:    tile.dot %a, %b, %c {hint = 1 : i64, tf32} : vector<16x32xbf16>, vector<32x8xbf16> -> vector<16x8xf32>
 func.func @dot(%a: vector<16x32xbf16>, %b: vector<32x8xbf16>, %c: vector<16x8xf32>) {
-  %d = tile.dot %a, %b, %c {hint = 1} : vector<16x32xbf16>, vector<32x8xbf16> -> vector<16x8xf32>
+  %d = tile.dot %a, %b, %c {hint = 1, tf32} : vector<16x32xbf16>, vector<32x8xbf16> -> vector<16x8xf32>
   func.return
 }

@@ -37,9 +37,10 @@ class SetTargetPass(ModulePass):
 
     to: str = "cpu"
     deterministic: bool = False
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         preset(self.to)  # reject an unknown name when the pipeline is created
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        set_target(op, preset(self.to), deterministic=self.deterministic)
+        set_target(op, preset(self.to), deterministic=self.deterministic, tf32=self.tf32)

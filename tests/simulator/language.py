@@ -199,12 +199,18 @@ def _associative_scan(value: Block, axis: int, combine: Callable[..., Any]) -> B
 
 
 def _dot(a: Block, b: Block, acc: Block, input_precision: str) -> Block:
-    """A product of blocks; float32 is rounded to less unless asked not to be."""
-    if a.dtype != b.dtype or not a.dtype.is_float or acc.dtype.name != "float32" or input_precision != "ieee":
+    """A product of blocks; factors of float32 are rounded to 10 bits where that is asked for."""
+    known = input_precision in ("ieee", "tf32")
+    if a.dtype != b.dtype or not a.dtype.is_float or acc.dtype.name != "float32" or not known:
         raise KernelError(f"tl.dot of {a.dtype.name} and {b.dtype.name} into {acc.dtype.name} with {input_precision}")
     if min(*a.shape, *b.shape) < 16 or acc.shape != (a.shape[0], b.shape[1]) or a.shape[1] != b.shape[0]:
         raise KernelError(f"tl.dot of {a.shape} and {b.shape} into {acc.shape}")
-    return acc.with_data(acc.data + a.data.float() @ b.data.float())
+    factors = [_to_tf32(each.data.float()) if input_precision == "tf32" else each.data.float() for each in (a, b)]
+    return acc.with_data(acc.data + factors[0] @ factors[1])
+
+
+def _to_tf32(values: torch.Tensor) -> torch.Tensor:
+    return (values.contiguous().view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32)
 
 
 def _philox(seed: Block, *counters: Block) -> tuple[Block, ...]:

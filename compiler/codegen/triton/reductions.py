@@ -61,14 +61,14 @@ def _scan(writer: Writer, op: ScanOp) -> str:
 
 
 def _dot(writer: Writer, op: DotOp) -> str:
-    """A dot product in IEEE precision; by default, NVIDIA GPUs round float32 operands to 10 bits."""
+    """A dot product in IEEE precision, unless float32 operands may be rounded to 10 bits."""
     [rows, inner], [_, columns] = shape_of(op.left.type), shape_of(op.right.type)
     if min(rows, inner, columns) < SMALLEST_FACTOR:
         raise refusal(op, f"Triton multiplies blocks of {SMALLEST_FACTOR}x{SMALLEST_FACTOR} and more", "give it larger blocks")
     if bits(element_of(op.result.type)) > 32:
         raise refusal(op, "not every GPU multiplies blocks of float64", "leave it to the library")
     factors = f"{writer.typed(op.left)}, {writer.typed(op.right)}, {writer.typed(op.start)}"
-    return f'tl.dot({factors}, input_precision="ieee")'
+    return f'tl.dot({factors}, input_precision="{"tf32" if "tf32" in op.attributes else "ieee"}")'
 
 
 def _wide(writer: Writer, op: ReduceOp | ScanOp, value: SSAValue, element: Attribute) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr,
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.target import allows_tf32, toplevel
 from fxc.dialects.tile import DotOp, KernelOp, ProgramIdOp, PtrType, ReturnOp, SelectOp
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
 from fxc.passes.analysis.index.forms import Form
@@ -130,10 +131,14 @@ class _ProductKernel:
         w.scopes.append(Scope(body, {INNER: body.args[0]}, bounds={**outer.bounds, **self._bounds(loops, (INNER,))}))
         left = self._factor(product.left, (ROW, INNER))
         right = self._factor(product.right, (INNER, COLUMN))
-        w.add(scf.YieldOp(w.add(DotOp.of(left.ssa, right.ssa, body.args[1]))))
+        w.add(scf.YieldOp(w.add(DotOp.of(left.ssa, right.ssa, body.args[1], tf32=self._rounds()))))
         w.scopes.pop()
         w.axes = (Axis(ROW, shape[0]), Axis(COLUMN, shape[1]))
         return w.add(scf.ForOp(start, stop, step, [zeros.ssa], Region(body)))
+
+    def _rounds(self) -> bool:
+        """Whether the factors may be rounded to TF32."""
+        return _element(self.product.left.value) == f32 and allows_tf32(toplevel(self.product.op))
 
     def _factor(self, factor: Factor, loops: tuple[int, int]) -> Value:
         """A block of a factor, with zeros outside of the matrix."""
