@@ -9,24 +9,16 @@ import torch
 import fxc
 from fxc.errors import InputError
 from fxc.execution_plan import ExecutionPlan
+from tests.recorded_plans import recorded
 
 SHAPES = [(16, 8), (8,), (3, 5, 7)]
 Step = Callable[..., torch.optim.Optimizer]
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ExecutionPlan]]:
-    """The plans that are made."""
-    made, of = list[ExecutionPlan](), ExecutionPlan.of.__func__  # type: ignore[attr-defined]
-
-    def record(*args: Any, **kwargs: Any) -> ExecutionPlan:
-        made.append(of(ExecutionPlan, *args, **kwargs))
-        return made[-1]
-
-    monkeypatch.setattr(ExecutionPlan, "of", record)
-    torch._dynamo.reset()
-    yield made
-    torch._dynamo.reset()
+def plans() -> Iterator[list[ExecutionPlan]]:
+    with recorded() as made:
+        yield made
 
 
 def parameters(dtype: torch.dtype) -> list[torch.nn.Parameter]:

@@ -188,8 +188,9 @@ def watched(
 def _refuse_state_change(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: PythonState) -> None:
     """CaptureError where the state after a first call with fake tensors changes what a second call computes.
 
-    State is allowed if it is equal after every call, or if it is built once from values other than inputs.
+    A model branches in these calls as it does in an export. State is allowed if it is equal after every call, or if it is built once from values other than inputs.
     """
+    from torch._export.utils import _compiling_state_context
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
@@ -207,7 +208,7 @@ def _refuse_state_change(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
     generator = torch.get_rng_state()
     try:
         for call, (positional, keywords) in zip(calls, given, strict=True):
-            with _reparametrize_module(module, fakes), mode, call:
+            with _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:
                 module(*positional, **keywords)
             left.append({name: _Change.of(*values) for name, values in state.changed().items()})
     except Exception as error:

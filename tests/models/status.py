@@ -11,6 +11,7 @@ import argparse
 import copy
 import csv
 import os
+import re
 import tempfile
 import time
 import warnings
@@ -251,52 +252,59 @@ def write(results: Iterable[Result], how: str = "w") -> None:
 def page(results: Sequence[Result]) -> str:
     """The table: a row a model."""
     cells = {(each.model, each.mode, each.route): each for each in results}
-    rows = dict.fromkeys(each.model for each in results)
-    right = sum(each.outcome == "ok" for each in results)
-    whole = sum(each.outcome == "ok" and _is_whole(each) for each in results)
+    rows = {each.model: each.library.split()[0] for each in results}
+    right, whole = [each for each in results if each.outcome == "ok"], [each for each in results if _is_whole(each)]
     libraries = sorted({part for each in results for part in each.library.split(", ")})
     lines = [
         "# Models\n",
-        f"{len(rows)} models of libraries, made from small configurations with random weights: {right} of {len(results)} runs",
-        "equal eager mode (float32: by 1e-5 of the largest number; bfloat16: at most twice eager's error against float64),",
-        f"{whole} of them as one program. Written by `python -m tests.models.status`; {', '.join(libraries)};",
+        f"{len(rows)} models of libraries, made from small configurations with random weights. {len(right)} of {len(results)}",
+        f"runs equal eager mode, {len(whole)} of them as one program: in float32 by 1e-5 of the largest number of a tensor,",
+        f"else, and in bfloat16, by at most {RATIO} times eager's error against float64. A run is a cell by one route,",
+        "`fxc.compile` or `torch.compile`, which is named where the two differ. Training is two steps of SGD; free sizes",
+        f"are three calls. `python -m tests.models.status` writes this page. {', '.join(libraries)},",
         f"{min(each.date for each in results)} to {max(each.date for each in results)}.\n",
-        "In each cell: `fxc.compile`, then `torch.compile`. \"parts\": the model is compiled in parts, with PyTorch between",
-        "them. \"calls\": calls of ATen beside kernels, in inference.\n",
-        "| model | " + " | ".join(MODES) + " | kernels, calls |",
-        "|---" * (len(MODES) + 2) + "|",
-    ]  # fmt: skip
-    for name in rows:
-        texts = [", ".join(_cell(cells.get((name, mode, route))) for route in ROUTES) for mode in MODES]
-        one = cells.get((name, "inference", ROUTES[0])) or cells.get((name, "inference", ROUTES[1]))
-        lines.append(f"| {name} | {' | '.join(texts)} | {f'{one.kernels}, {one.calls}' if one else ''} |")
-    lines += ["", "## Not right, or in parts\n"]
-    for each in results:
-        if not (each.outcome == "ok" and _is_whole(each)):
-            reason = "; ".join(part for part in each.why.split("; ") if part and not part[0].isdigit())
-            lines.append(f"- {each.model}, {each.mode}, {each.route}: {each.outcome} {reason or f'{each.difference:g}'}")
-    lines += ["", "## Calls of ATen, and why\n", "| operator | calls | models | why |", "|---|---|---|---|"]
+        "| model | library | inference | training | free sizes | bfloat16 | kernels | calls |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, library in rows.items():
+        texts = [_cell([cells.get((name, mode, route)) for route in ROUTES]) for mode in MODES]
+        counted = cells.get((name, *LISTED))
+        lines.append(f"| {name} | {library} | {' | '.join(texts)} | {_counts(counted)} |")
+    if others := [each for each in results if each.outcome != "ok" or not _is_whole(each)]:
+        lines += ["", "## Not right, or in parts\n"]
+    for each in others:
+        lines.append(f"- {each.model}, {each.mode}, {each.route}: {each.outcome}, {_reasons(each) or f'{each.difference:g}'}")
+    lines += ["", "## Calls of ATen, and why\n", "In inference by `fxc.compile`, of all models.\n"]
+    lines += ["| operator | calls | models | why |", "|---|---|---|---|"]
     found = defaultdict[tuple[str, str], Counter[str]](Counter)
     for each in results:
-        if (each.mode, each.route) == LISTED:
-            for part in filter(None, each.why.split("; ")):
-                count, _, what = part.partition(" ")
-                operator, _, why = what.partition(", ")
-                if count.isdigit():
-                    found[operator, why][each.model] += int(count)
+        for part in each.why.split("; ") if (each.mode, each.route) == LISTED else ():
+            if match := re.fullmatch(r"(\d+) ([\w.]+), (.*)", part):
+                found[match[2], match[3]][each.model] += int(match[1])
     for (operator, why), models in sorted(found.items(), key=lambda item: (-item[1].total(), item[0])):
         lines.append(f"| `{operator}` | {models.total()} | {len(models)} | {why} |")
     return "\n".join(lines) + "\n"
 
 
 def _is_whole(result: Result) -> bool:
-    return not result.breaks and "only parts of it are compiled" not in result.why
+    return result.outcome == "ok" and not result.breaks and "only parts of it are compiled" not in result.why
 
 
-def _cell(result: Result | None) -> str:
-    if result is None:
-        return "not run"
-    return result.outcome + " in parts" * (result.outcome == "ok" and not _is_whole(result))
+def _reasons(result: Result) -> str:
+    return "; ".join(part for part in result.why.split("; ") if not re.match(r"\d+ \w+\.", part))
+
+
+def _text(result: Result) -> str:
+    return "ok in parts" if result.outcome == "ok" and not _is_whole(result) else result.outcome
+
+
+def _cell(results: Sequence[Result | None]) -> str:
+    texts = ["not run" if each is None else _text(each) for each in results]
+    return texts[0] if len({*texts}) == 1 else ", ".join(f"{route} {text}" for route, text in zip(ROUTES, texts, strict=True))
+
+
+def _counts(result: Result | None) -> str:
+    return " | " if result is None else f"{result.kernels} | {result.calls}"
 
 
 def main() -> None:
