@@ -188,7 +188,8 @@ def watched(
 def _refuse_state_change(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: PythonState) -> None:
     """CaptureError where the state after a first call with fake tensors changes what a second call computes.
 
-    A model branches in these calls as it does in an export. State is allowed if it is equal after every call, or if it is built once from values other than inputs.
+    A model branches in these calls as it does in an export. State is allowed if it is equal after every call, or if it is
+    built once from values other than inputs.
     """
     from torch._export.utils import _compiling_state_context
     from torch.fx.experimental.symbolic_shapes import ShapeEnv

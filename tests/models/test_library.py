@@ -7,7 +7,7 @@ import pytest
 from tests.models.library import ROWS
 from tests.models.status import MODES, PAGE, ROUTES, check, page, read
 
-KNOWN: dict[tuple[str, str, str], str] = {}
+KNOWN = {("mamba", "dynamic", "fxc.compile"): "a Python loop over the words, without the kernels of its package"}
 """Model, mode and route -> why it is not right."""
 
 
