@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.exc import BackendCompilerFailed
 from torch.testing import assert_close
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
@@ -21,6 +22,7 @@ from fxc.dialects.autodiff import HELD, RECOMPUTED, SAVED
 from fxc.dialects.entry import argument_attributes
 from fxc.errors import CaptureError, FallbackWarning
 from fxc.export.joint_modules import _part
+from fxc.passes.joint.split_joint import split_joint
 from fxc.program.program import Program
 from fxc.torch_compile import capture_joint
 from tests.models.zoo import ZOO, load, resize_batch
@@ -182,10 +184,35 @@ def test_a_graph_break_is_one_error_with_its_line() -> None:
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", [name for name, entry in ZOO.items() if entry.dynamo])
 def test_models_train(name: str, dynamic: bool, imported: list[Program]) -> None:
+    """With a dynamic batch, one graph is compiled for all sizes."""
     model, inputs = load(name)
     calls = [resize_batch(name, inputs, size) for size in (2, 3)] if dynamic else [inputs]
-    train_both(model.train(), *calls, dynamic=dynamic, rtol=1e-3, atol=2e-4)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        train_both(model.train(), *calls, dynamic=dynamic, rtol=1e-3, atol=2e-4)
     assert imported
+
+
+def test_check_numerics_runs_both_parts_of_a_split(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """A random operator that is recomputed without the state of the generator is named."""
+
+    def model(x: Tensor, buffer: Tensor) -> Tensor:
+        buffer.add_(1)
+        return checkpoint(lambda x: torch.dropout(torch.tanh(x * buffer), 0.5, True), x, use_reentrant=False)
+
+    def compiled() -> Any:
+        torch._dynamo.reset()
+        options = {"check_numerics": True, "target": None}
+        return torch.compile(model, backend="fxc", options=options)(leaf(4, 8), torch.ones(8))
+
+    compiled().sum().backward()
+    assert "is not checked" not in capfd.readouterr().err
+
+    def sampled_again(op: Any, state: Any, block: Any, values: Any) -> None:
+        block.add_op(split_joint.copy_op(op, values))
+
+    monkeypatch.setattr(split_joint, "run_with_state", sampled_again)
+    with pytest.raises(BackendCompilerFailed, match="NumericsError: pass split-joint changes the numbers of @main"):
+        compiled()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -344,7 +344,7 @@ class _Case:
     def maker(self, where: str) -> Operation | None:
         """Return the operation of the new function that makes ``result <i>``."""
         if not isinstance(self.new, FuncOp):
-            return self.new
+            return self.new if isinstance(self.new, Operation) else None
         terminator = self.new.body.block.last_op
         word, _, number = where.partition(" ")
         if word != "result" or not number.isdecimal() or not isinstance(terminator, (OutputOp, ReturnOp)):

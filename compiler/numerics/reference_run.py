@@ -29,9 +29,10 @@ from fxc.interpret.binding import Binding, without_new_values
 from fxc.interpret.example_values import Seeded
 from fxc.interpret.tile_level import launch
 from fxc.interpret.torch_level import ReferenceInterpreter, Watch
+from fxc.passes.analysis.peak_memory import Step
 
-Subject: TypeAlias = func.FuncOp | SubgraphOp
-"""A function, or a call of one that has a derivative."""
+Subject: TypeAlias = func.FuncOp | SubgraphOp | Step
+"""A function, a call of one that has a derivative, or the two parts of a joint graph."""
 
 _Make: TypeAlias = Callable[[Attribute, str], Any]
 
@@ -76,14 +77,19 @@ class ReferenceRun:
     def __call__(
         self, module: ModuleOp, subject: Subject, *, float64: bool = False, watch: Watch | None = None
     ) -> ReferenceResult:
-        """Run ``subject``: a function, or the function of a subgraph and then its derivative.
+        """Run ``subject``: a function, the function of a subgraph and then its derivative, or a forward and then its backward.
 
         Nothing of the user's is written; the state of global generators is restored.
         """
         convert: Callable[[Any], Any] = widened if float64 else lambda value: value
         made_up = _MadeUp(module, self.seed, self.positive)
-        binding = Binding(module, self.state, self.live, made_up.state, convert)
-        interpreter = binding.interpreter(self.interpreter or (Float64Interpreter if float64 else ReferenceInterpreter), watch)
+
+        def bound(module: ModuleOp) -> tuple[Binding, ReferenceInterpreter]:
+            binding = Binding(module, self.state, self.live, made_up.state, convert)
+            cls = self.interpreter or (Float64Interpreter if float64 else ReferenceInterpreter)
+            return binding, binding.interpreter(cls, watch)
+
+        binding, interpreter = bound(module)
         given = {f"input {i}": value for i, value in enumerate(self.inputs or ())}
 
         def make(type: Attribute, name: str) -> Any:
@@ -97,6 +103,8 @@ class ReferenceRun:
                 torch.set_rng_state(self.generator)
             if isinstance(subject, SubgraphOp):
                 return self._gradients(subject, interpreter, make)
+            if isinstance(subject, Step):
+                return self._step(subject, bound, make)
             return self._call(subject, binding, interpreter, make)
 
     def _call(self, function: func.FuncOp, binding: Binding, interpreter: ReferenceInterpreter, make: _Make) -> ReferenceResult:
@@ -113,6 +121,22 @@ class ReferenceRun:
         left = binding.named | {name.removeprefix(_STATE): value for name, value in zip(names, values, strict=True)}
         left |= {names[index].removeprefix(_STATE): value for index, value in new.items()}
         return ReferenceResult(tree_leaves(results), left)
+
+    def _step(
+        self, step: Step, bound: Callable[[ModuleOp], tuple[Binding, ReferenceInterpreter]], make: _Make
+    ) -> ReferenceResult:
+        """Return the results of the forward and the gradients of the backward, which takes what the forward saves."""
+        count, primals = len(step.saved()), len(_inputs(step.forward))
+        forward = self._call(step.forward, *bound(module_of(step.forward)), make)
+        results, values = forward.results[: len(forward.results) - count], forward.results[len(forward.results) - count :]
+        saved = sorted(values, key=lambda value: isinstance(value, torch.Tensor))  # numbers first
+
+        def given(type: Attribute, name: str) -> Any:
+            index = int(name.removeprefix("input "))
+            return saved[index] if index < count else make(type, f"input {index - count + primals}")
+
+        backward = self._call(step.backward, *bound(module_of(step.backward)), given)
+        return ReferenceResult([*results, *backward.results], forward.arguments)
 
     def _gradients(self, subgraph: SubgraphOp, interpreter: ReferenceInterpreter, make: _Make) -> ReferenceResult:
         """Return the results of f, and the gradients that its derivative computes; undefined gradients become zeros."""
@@ -156,8 +180,10 @@ def public_functions(module: ModuleOp) -> list[func.FuncOp]:
 
 
 def subjects(module: ModuleOp) -> dict[str, Subject]:
-    """Return the parts of ``module`` that can run: public functions by name, and functions with a derivative."""
+    """Return the parts of ``module`` that can run: public functions by name, functions with a derivative, and a split step."""
     found: dict[str, Subject] = {f"@{function.sym_name.data}": function for function in public_functions(module)}
+    if (step := Step.of(module)) is not None:
+        found.setdefault(f"@{step.forward.sym_name.data}", step)
     for op in module.walk():
         if isinstance(op, SubgraphOp) and op.gradient is not None:
             found.setdefault(f"@{op.callee.root_reference.data} and its derivative", op)
@@ -171,11 +197,15 @@ def interface(subject: Subject) -> object:
         real = subject.gradient.real_outputs.value.data
         vjps = {i for i in subject.gradient.indices("input_vjps") if i < real}
         return subject.operand_types, real, vjps, set(subject.gradient.indices("output_vjps"))
-    return [name for name in _argument_names(subject) if not name.startswith(_STATE)]
+    return len(_inputs(subject)) if isinstance(subject, func.FuncOp) else _inputs_of_step(subject)
 
 
 def why_not(module: ModuleOp, subject: Subject) -> str | None:
     """Return why the reference interpreter cannot run ``subject``; None if no obstacle is known."""
+    if isinstance(subject, Step):
+        if any("fx.mutates" in attributes.data for attributes in subject.backward.res_attrs or ()):
+            return "its backward writes to arguments"
+        return why_not(module_of(subject.forward), subject.forward) or why_not(module_of(subject.backward), subject.backward)
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     if isinstance(subject, func.FuncOp):
         for argument in subject.args:
@@ -224,6 +254,20 @@ def _argument_names(function: func.FuncOp) -> Iterator[str]:
         else:
             yield f"input {inputs}"
             inputs += 1
+
+
+def _inputs(function: func.FuncOp) -> list[str]:
+    return [name for name in _argument_names(function) if not name.startswith(_STATE)]
+
+
+def _inputs_of_step(step: Step) -> int:
+    return len(_inputs(step.forward)) + len(_inputs(step.backward)) - len(step.saved())
+
+
+def module_of(function: func.FuncOp) -> ModuleOp:
+    module = function.parent_op()
+    assert isinstance(module, ModuleOp)
+    return module
 
 
 class _MadeUp:

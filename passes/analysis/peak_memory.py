@@ -77,9 +77,13 @@ class Step:
         saved = returned_by(self.forward.body.block)[self.results :]
         tensors = [value for value in saved if _is_tensor(value)]
         numbers = [value for value in saved if not _is_tensor(value)]
-        simulation.rename(dict(zip(_saved(self.backward), [*numbers, *tensors], strict=True)))
+        simulation.rename(dict(zip(self.saved(), [*numbers, *tensors], strict=True)))
         simulation.own(self._tangents())
         return simulation
+
+    def saved(self) -> list[SSAValue]:
+        """The arguments of the backward that it takes from the forward: numbers, then tensors."""
+        return _saved(self.backward)
 
     def _tangents(self) -> list[SSAValue]:
         marks = zip(self.backward.args, argument_attributes(self.backward), strict=True)
