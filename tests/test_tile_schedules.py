@@ -195,6 +195,14 @@ def test_programs_of_columns_fill_a_gpu() -> None:
     assert [(each.lanes.value.data, each.tile.value.data) for each in schedules(narrow)] == [(8, 512)]
 
 
+def test_few_long_rows_are_split_on_a_gpu() -> None:
+    """A softmax of two rows: each pass has as many programs as the GPU runs, and one program combines all parts at once."""
+    x = tensor(2, 60000)
+    x[1, 7], x[1, 50000] = -torch.inf, 80.0
+    module = check_everywhere(ROWS["softmax"], x, target=GpuAttr.of(multiprocessors=8, bandwidth=115))
+    assert [schedule.parts.value.data for schedule in schedules(module)] == [8, 8, 1]
+
+
 def test_parts_of_half_precision_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "SHARED", 1 << 10)  # numbers that are worth more than one processor
     monkeypatch.setattr(choices, "PART", 1 << 7)

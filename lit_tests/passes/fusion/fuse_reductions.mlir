@@ -148,7 +148,7 @@ builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, launch = 
 
 // -----
 
-/// Few rows may do little each; on a machine that has more to keep busy, too.
+/// Few rows may do little each; on a GPU, too, where their length is not known.
 // CHECK-LABEL: func.func @few_rows
 // CHECK-NEXT:    %a = torch.aten.amax.default
 // CHECK-NEXT:    %b = fusion.group
@@ -158,13 +158,13 @@ builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, launch = 
 // WHY:           remark: fuse: parallelism: too few rows for the work of each: %a = aten.amax.default (in @few_rows)
 // WHY-NOT:       %c = aten.amax
 builtin.module attributes {fxc.target = #target.gpu} {
-  func.func @few_rows(%x: tensor<8x8192xf32>, %y: tensor<8x256xf32>) {
-    %a = torch.aten.amax.default(%x, [1], true) : (tensor<8x8192xf32>) -> tensor<8x1xf32>
-    %s = torch.aten.sub.Tensor(%x, %a) : (tensor<8x8192xf32>, tensor<8x1xf32>) -> tensor<8x8192xf32>
-    %b = torch.aten.exp.default(%s) : (tensor<8x8192xf32>) -> tensor<8x8192xf32>
+  func.func @few_rows(%x: tensor<8x?x64xf32, #torch.meta<sizes = [8, "s0", 64]>>, %y: tensor<8x256xf32>) {
+    %a = torch.aten.amax.default(%x, [1, 2], true) : (tensor<8x?x64xf32, #torch.meta<sizes = [8, "s0", 64]>>) -> tensor<8x1x1xf32>
+    %s = torch.aten.sub.Tensor(%x, %a) : (tensor<8x?x64xf32, #torch.meta<sizes = [8, "s0", 64]>>, tensor<8x1x1xf32>) -> tensor<8x?x64xf32, #torch.meta<sizes = [8, "s0", 64]>>
+    %b = torch.aten.exp.default(%s) : (tensor<8x?x64xf32, #torch.meta<sizes = [8, "s0", 64]>>) -> tensor<8x?x64xf32, #torch.meta<sizes = [8, "s0", 64]>>
     %c = torch.aten.amax.default(%y, [1], true) : (tensor<8x256xf32>) -> tensor<8x1xf32>
     %d = torch.aten.sub.Tensor(%y, %c) : (tensor<8x256xf32>, tensor<8x1xf32>) -> tensor<8x256xf32>
-    fx.output((%b, %d)) : (tensor<8x8192xf32>, tensor<8x256xf32>) -> ()
+    fx.output((%b, %d)) : (tensor<8x?x64xf32, #torch.meta<sizes = [8, "s0", 64]>>, tensor<8x256xf32>) -> ()
   }
 }
 
@@ -389,7 +389,39 @@ func.func @alone_on_cpu(%x: tensor<64x256xf32>, %y: tensor<32x16xf32>, %z: tenso
 
 // -----
 
-/// On a GPU PyTorch's own are as fast.
+/// On a GPU a sum of columns alone is a kernel, where its sizes are known: programs share it.
+// CHECK-LABEL: func.func @sums_on_gpu
+// CHECK-NEXT:    %a = fusion.group ({
+// CHECK:         }) -> tensor<1024xf32>
+// CHECK-NOT:     fusion.group
+// CHECK:         fx.output
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @sums_on_gpu(%x: tensor<4096x1024xf32>, %y: tensor<?x1024xf32, #torch.meta<sizes = ["s0", 1024]>>) {
+    %a = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<4096x1024xf32>) -> tensor<1024xf32>
+    %b = torch.aten.sum.dim_IntList(%y, [0]) : (tensor<?x1024xf32, #torch.meta<sizes = ["s0", 1024]>>) -> tensor<1024xf32>
+    %c = torch.aten.argmax.default(%x) : (tensor<4096x1024xf32>) -> tensor<i64>
+    fx.output((%a, %b, %c)) : (tensor<1024xf32>, tensor<1024xf32>, tensor<i64>) -> ()
+  }
+}
+
+// -----
+
+/// Few long rows on a GPU are one group, which becomes kernels of parts.
+// CHECK-LABEL: func.func @few_rows_on_gpu
+// CHECK-NEXT:    fusion.group
+// CHECK-NOT:     fusion.group
+// CHECK:         fx.output
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @few_rows_on_gpu(%x: tensor<2x99999xf32>) {
+    %m = torch.aten.amax.default(%x, [1], true) : (tensor<2x99999xf32>) -> tensor<2x1xf32>
+    %d = torch.aten.sub.Tensor(%x, %m) : (tensor<2x99999xf32>, tensor<2x1xf32>) -> tensor<2x99999xf32>
+    fx.output((%d,)) : (tensor<2x99999xf32>) -> ()
+  }
+}
+
+// -----
+
+/// On a GPU PyTorch's sums of rows are as fast.
 // CHECK-LABEL: func.func @alone_on_gpu
 // CHECK-NEXT:    %s = torch.aten.sum.dim_IntList
 builtin.module attributes {fxc.target = #target.gpu} {

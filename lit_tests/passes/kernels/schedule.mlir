@@ -454,6 +454,29 @@ builtin.module attributes {fxc.target = #target.gpu} {
 
 // -----
 
+/// Rows that one multiprocessor passes over before other kernels start are not split; longer ones are, in each pass.
+// CHECK-LABEL: func.func @few_rows_on_gpu
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1], lanes = 8192, unroll = 1, block = 1, form = "held">]
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0], lanes = 2048, unroll = 1, block = 1, parts = 7>,
+// CHECK-SAME:    #tile.schedule<"elementwise", stages = [1]
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @few_rows_on_gpu(%x: tensor<32x8000xf32>, %y: tensor<32x900000xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.amax.default(%x, [1], true) : (tensor<32x8000xf32>) -> tensor<32x1xf32>
+      %d = torch.aten.sub.Tensor(%x, %m) : (tensor<32x8000xf32>, tensor<32x1xf32>) -> tensor<32x8000xf32>
+      fusion.yield %d : tensor<32x8000xf32>
+    }) -> tensor<32x8000xf32>
+    %t = fusion.group ({
+      %m = torch.aten.amax.default(%y, [1], true) : (tensor<32x900000xf32>) -> tensor<32x1xf32>
+      %d = torch.aten.sub.Tensor(%y, %m) : (tensor<32x900000xf32>, tensor<32x1xf32>) -> tensor<32x900000xf32>
+      fusion.yield %d : tensor<32x900000xf32>
+    }) -> tensor<32x900000xf32>
+    fx.output((%s, %t)) : (tensor<32x8000xf32>, tensor<32x900000xf32>) -> ()
+  }
+}
+
+// -----
+
 /// Columns on a GPU: blocks have rows, too, and parts give each multiprocessor two programs.
 // CHECK-LABEL: func.func @columns_on_gpu
 // CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0], lanes = 64, unroll = 1, block = 64, tile = 64, parts = 14>]

@@ -67,6 +67,9 @@ class Extent:
     shape: tuple[int, ...]
     reduced: tuple[int, ...] | None = None
     kept: tuple[int, ...] = ()
+    is_static: bool = False
+    """Whether the sizes of its reductions are known."""
+
     repeated: float = 0.0
     """Recomputed work, in elements times operations."""
     copies: int = 0
@@ -95,6 +98,7 @@ class Extent:
             shape=large.shape,
             reduced=row.reduced,
             kept=row.kept,
+            is_static=row.is_static,
             repeated=self.repeated + other.repeated,
             copies=self.copies + other.copies,
             operations=self.operations + other.operations,
@@ -125,6 +129,7 @@ class CostModel:
     ``values``: the number of tensors that a kernel has registers for. ``rate``: operations per nanosecond. ``bandwidth``: bytes
     of memory per nanosecond. ``launch``: the fixed cost of a kernel in nanoseconds. ``lone``: some operators are kernels alone,
     and so are new values of arguments, which are computed in place.
+    ``splits``: a few rows of known sizes become several kernels, or a kernel of parts, so that they also keep it busy.
     ``atomic``: nanoseconds between two updates of one element; None where programs should not update the same elements.
     ``ordered``: floats must not be added in arbitrary order.
     """
@@ -136,6 +141,7 @@ class CostModel:
     bandwidth: float
     launch: float
     lone: bool
+    splits: bool = False
     atomic: float | None = None
     ordered: bool = False
 
@@ -149,7 +155,9 @@ class CostModel:
         processors, most = target.multiprocessors.value.data, target.max_threads.value.data
         values = min(MOST_VALUES, target.registers.value.data // most)
         atomic = float(target.atomic.value.data)
-        return cls(processors, 4 * most, values, rate, bandwidth, launch, lone=False, atomic=atomic, ordered=ordered)
+        return cls(
+            processors, 4 * most, values, rate, bandwidth, launch, lone=False, splits=True, atomic=atomic, ordered=ordered
+        )
 
     def objection(self, producer: Extent, consumer: Extent, *, stored: bool) -> str | None:
         """The rule that rejects one kernel for both, else None.
@@ -197,6 +205,8 @@ class CostModel:
         if not _is_within(reduction.rows, other.shape) or other.elements > max(reduction.elements, self.small):
             return DOMAIN
         rows = math.prod(reduction.rows)
+        if self.splits and reduction.is_static:
+            return None
         return PARALLELISM if rows < self.programs and other.elements > self.small * rows else None
 
 

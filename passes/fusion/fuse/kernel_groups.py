@@ -15,7 +15,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import names_in
-from fxc.dialects.attributes.types import IntType, is_tensor, overlaps
+from fxc.dialects.attributes.types import IntType, is_tensor, overlaps, strides
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -158,6 +158,8 @@ class KernelGroups(Groups):
         """Whether ``op`` alone is worth a kernel."""
         updates, cost = updates_of(op), operator_of(op).cost
         if cost > 1 or (updates is not None and updates.sorted) or _has_other_memory_order(op):
+            return True
+        if self.model.splits and operator_of(op).is_lone and is_reduction(op) and _is_static(op) and _reduces_columns(op):
             return True
         return self.model.lone and (operator_of(op).is_lone or any(result in self.updates for result in op.results))
 
@@ -347,6 +349,17 @@ def _updates(ops: Sequence[Operation]) -> set[SSAValue]:
     return set(new_values(function)) if isinstance(function, FuncOp) else set()
 
 
+def _reduces_columns(op: Operation) -> bool:
+    """Whether ``op`` reduces other dimensions than the last one of a contiguous operand."""
+    type = op.operands[0].type
+    is_contiguous = is_tensor(type) and strides(type) is None
+    return isinstance(op, TorchOp) and is_contiguous and len(_reduced(op)) - 1 not in dimensions(op)
+
+
+def _is_static(op: Operation) -> bool:
+    return not any(names_in(value.type) for value in (*op.operands, *op.results) if is_tensor(value.type))
+
+
 def _extent_of(op: Operation) -> Extent:
     if (updates := updates_shape(op)) is not None:
         return Extent(_real(updates))
@@ -355,7 +368,7 @@ def _extent_of(op: Operation) -> Extent:
     assert isinstance(op, TorchOp)
     source = _reduced(op)
     kept = tuple(dim for dim in range(len(source)) if dim not in dimensions(op))
-    return Extent(_real(source), source, kept)
+    return Extent(_real(source), source, kept, is_static=_is_static(op))
 
 
 def _gathered(op: Operation) -> list[SSAValue]:

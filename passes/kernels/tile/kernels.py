@@ -295,19 +295,13 @@ def _combining_stage(block: Block, stage: Stage, parts: SSAValue) -> linalg.Gene
 
 
 def combining_schedule(schedule: ScheduleAttr, stages: Sequence[Stage]) -> ScheduleAttr:
-    """The schedule of ``stages``, which combine parts: lanes along the totals, or along the parts of a single total.
-
-    Where ``schedule`` has lanes along the rows and the reduced loop, so has it, with as many in all.
-    """
+    """The schedule of ``stages``, which combine parts: lanes along the totals, and as many are left along the parts."""
     totals = max(math.prod(fixed(stage.sizes[loop]) for loop in stage.kept) for stage in stages)
     parts = max(fixed(stage.sizes[0]) for stage in stages)
     numbers = [stage.number for stage in stages]
     most = schedule.lanes.value.data
-    if totals > 1 and (tile := schedule.tile.value.data) > 1:
-        folded = min(power_of_two(parts), most * tile)
-        lanes = min(most * tile // folded, power_of_two(totals))
-        return ScheduleAttr.of("outer", numbers, lanes, 1, lanes, tile=folded)
     if totals > 1:
+        most *= schedule.tile.value.data
         lanes = min(most, power_of_two(totals))
-        return ScheduleAttr.of("outer", numbers, lanes, 1, lanes)
+        return ScheduleAttr.of("outer", numbers, lanes, 1, lanes, tile=min(power_of_two(parts), most // lanes))
     return ScheduleAttr.of("inner", numbers, min(most, power_of_two(parts)), 1, 1)

@@ -282,6 +282,8 @@ def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
         if kind == "outer":
             lanes, _, _ = _on_gpu(kind, stages, target)
             programs, smallest = math.ceil(programs / lanes), STEPS_OF_PART * _folded(kind, stages, target, lanes)
+        elif len(plan.nests) > 1 and _is_quick(plan, reduced, target):
+            return 1
         wanted = math.ceil(2 * target.multiprocessors.value.data / max(programs, 1))
     else:
         if programs * reduced < SHARED:
@@ -292,6 +294,13 @@ def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
         threads = target.threads.value.data
         wanted = _even(programs, threads) if kind == "outer" and len(plan.nests) == 1 else math.ceil(threads / max(programs, 1))
     return max(min(wanted, reduced // smallest), 1)
+
+
+def _is_quick(plan: Plan, row: int, target: GpuAttr) -> bool:
+    """Whether one multiprocessor passes over a row in all nests in the time in which the kernels of split passes start."""
+    passes = [nest for nest in plan.nests if nest.loops]
+    share = target.traffic() / target.multiprocessors.value.data
+    return len(passes) * row * _bits(plan.stages) / 8 / share <= (len(passes) - 1) * target.launch.value.data
 
 
 def _even(programs: int, threads: int) -> int:
