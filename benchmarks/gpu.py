@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import gelu, layer_norm
+from torch.nn.functional import cross_entropy, gelu, layer_norm, linear
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import fxc
@@ -55,16 +55,34 @@ def _random(*shapes: tuple[int, ...], dtype: torch.dtype = torch.bfloat16, devic
     return tuple(torch.randn(shape, generator=generator, device=device, dtype=dtype) for shape in shapes)
 
 
+def _classes(logits: Tensor) -> Tensor:
+    return torch.arange(len(logits), device=logits.device) * 7 % logits.shape[1]
+
+
 KERNELS: Mapping[str, Kernel] = {
     "gelu(x * sigmoid(x) + bias)": Kernel(
         lambda x, b: gelu(x * torch.sigmoid(x) + b), partial(_random, (16384, 4096), (4096,))
     ),
     "add, relu": Kernel(lambda x, y: (x + y).relu(), partial(_random, (8192, 8192), (8192, 8192))),
     "softmax 32768x1024": Kernel(lambda x: x.softmax(-1), partial(_random, (32768, 1024))),
+    "softmax 4x1048576": Kernel(lambda x: x.softmax(-1), partial(_random, (4, 1 << 20))),
     "softmax 512x65536": Kernel(lambda x: x.softmax(-1), partial(_random, (512, 65536))),
     "layer_norm, gelu 32768x1024": Kernel(
         lambda x, w, b: gelu(layer_norm(x, w.shape, w, b)), partial(_random, (32768, 1024), (1024,), (1024,))
     ),
+    "layer_norm 2048x32768": Kernel(
+        lambda x, w, b: layer_norm(x, w.shape, w, b), partial(_random, (2048, 32768), (32768,), (32768,))
+    ),
+    "cross_entropy 4096x50257": Kernel(lambda x: cross_entropy(x, _classes(x)), partial(_random, (4096, 50257))),
+    "linear, relu 4096x4096": Kernel(
+        lambda x, w, b: linear(x, w, b).relu(), partial(_random, (4096, 4096), (4096, 4096), (4096,), dtype=torch.float32)
+    ),
+    "random numbers of a seed 8192x8192": Kernel(
+        lambda seed, x: torch.ops.fxc.uniform(seed, x.shape, 0, torch.float32) * x,
+        lambda: (torch.tensor(7, device="cuda"), *_random((8192, 8192), dtype=torch.float32)),
+    ),
+    "sum of rows 16384x1024": Kernel(lambda x: x.sum(0), partial(_random, (16384, 1024), dtype=torch.float32)),
+    "sums of narrow rows": Kernel(lambda x, y: ((x * y).sum(0), x.sum(0)), partial(_random, (1 << 20, 16), (1 << 20, 16))),
     "sum of rows": Kernel(lambda x: x.sum(0), partial(_random, (32768, 1024), dtype=torch.float32)),
     "transpose, add": Kernel(lambda x, y: x.t() + y, partial(_random, (8192, 8192), (8192, 8192))),
 }
