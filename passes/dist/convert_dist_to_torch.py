@@ -35,7 +35,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import Tree, int_attr
 from fxc.dialects.dist import CollectiveOp, ReduceScatterOp, WaitOp
 from fxc.dialects.text.syntax import copy_names
@@ -64,11 +64,17 @@ def _call(operator: str, args: Sequence[Tree], types: Sequence[Attribute], like:
 
 
 def _joins(op: ReduceScatterOp) -> bool:
-    """Whether the tensors are on the CPU, of known sizes, and each result is read in the block of ``op`` only."""
-    types = [value.type for value in (*op.inputs, *op.values)]
-    known = (is_tensor(type) and all(isinstance(size, int) for size in sizes(type)) and strides(type) is None for type in types)
-    on_cpu = all(is_tensor(type) and device(type) == "cpu" for type in types)
-    return on_cpu and all(known) and all(use.operation.parent is op.parent for value in op.values for use in value.uses)
+    """Whether the tensors are on the CPU, contiguous and of known sizes, and results are read in the block of ``op`` only."""
+    users = [use.operation for value in op.values for use in value.uses]
+    return all(map(_is_plain, (*op.operand_types, *op.result_types))) and all(user.parent is op.parent for user in users)
+
+
+def _is_plain(type: Attribute) -> bool:
+    if not is_tensor(type) or device(type) != "cpu" or not all(isinstance(size, int) for size in sizes(type)):
+        return False
+    shape = [size for size in sizes(type) if isinstance(size, int)]
+    steps = zip(shape, strides(type) or contiguous_strides(shape), contiguous_strides(shape), strict=True)
+    return all(size == 1 or given == dense for size, given, dense in steps)
 
 
 def _join(op: ReduceScatterOp) -> None:
