@@ -1,10 +1,12 @@
 """Training steps on several ranks: torch.compile with fxc, Inductor and aot_eager, DDP and FSDP2, against eager DTensor.
 
     torchrun --nproc-per-node=4 benchmarks/distributed.py [--layouts spatial] [--rounds 15] [--full] [--write intel-avx512]
+    torchrun --nproc-per-node=4 benchmarks/distributed.py --compare [--write intel-avx512]
 
 Steps (forward, backward, AdamW of the ConvNeXt of examples/train_convnext.py) run in turns in one process group; times are
-those of rank 0. Collectives are counted by PyTorch's recorder. ``--write`` replaces the lines of this number of ranks in
-benchmarks/results/distributed-MACHINE.csv.
+those of rank 0, also without AdamW. Collectives are counted by PyTorch's recorder. ``--compare`` trains 20 steps in every
+layout, GPT-2 in tensor-parallel, and prints how far losses and gradients of fxc are from those of eager mode. ``--write``
+replaces the lines of this number of ranks in benchmarks/results/distributed-MACHINE.csv, or distributed-equal-MACHINE.csv.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from results import FAILED, Measurement, about, cpu, read, write
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
@@ -35,7 +38,8 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
 example: Any = import_module("train_convnext")
 
 COMPILERS = {"fxc": "fxc", "Inductor": "inductor", "aot_eager": "aot_eager"}
-Step = Callable[[], object]
+Step = Callable[[bool], object]
+"""Runs forward and backward, and the optimizer if the argument says so."""
 
 
 def wrapped(kind: str, full: bool, mesh: DeviceMesh) -> torch.nn.Module:
@@ -67,10 +71,11 @@ def step_of(model: torch.nn.Module, batch: tuple[torch.Tensor, torch.Tensor], ba
 
     call = torch.compile(loss, backend=backend, fullgraph=True, dynamic=False) if backend else loss
 
-    def step() -> None:
+    def step(update: bool) -> None:
         optimizer.zero_grad()
         call(*batch).backward()
-        optimizer.step()
+        if update:
+            optimizer.step()
 
     return step
 
@@ -82,13 +87,13 @@ def collectives() -> int:
 
 
 def measured(labels: Mapping[str, str], calls: dict[str, Step], rounds: int) -> list[Measurement]:
-    found, times = list[Measurement](), dict[str, list[float]]()
+    found, times = list[Measurement](), {update: dict[str, list[float]]() for update in (True, False)}
     for name, step in calls.items():
         note, before, after = "", 0, 0
         try:
-            step()  # compiles
+            step(True)  # compiles
             before = collectives()
-            step()
+            step(True)
             after = collectives()
         except Exception as error:
             note = f"{type(error).__name__}: {str(error).splitlines()[0]}"
@@ -98,43 +103,71 @@ def measured(labels: Mapping[str, str], calls: dict[str, Step], rounds: int) -> 
             found.append(Measurement(labels, FAILED, name, note=next(filter(None, notes))))
             continue
         found.append(Measurement(labels, "collectives", name, after - before))
-        times[name] = []
+        for update in times:
+            times[update][name] = []
     for index in range(rounds):
-        for name in order(list(times), index):
-            dist.barrier()
-            start = perf_counter()
-            calls[name]()
-            times[name].append(perf_counter() - start)
-    for name, of_it in times.items():
-        found.append(Measurement.of(labels, "step, ms", name, Spread.of([1e3 * seconds for seconds in of_it])))
-        if name != "eager" and "eager" in times:
-            spread = Spread.of([mine / eager for mine, eager in zip(of_it, times["eager"], strict=True)])
-            found.append(Measurement.of(labels, "time", name, spread, "eager"))
+        for name in order(list(times[True]), index):
+            for update, of_them in times.items():
+                dist.barrier()
+                start = perf_counter()
+                calls[name](update)
+                of_them[name].append(perf_counter() - start)
+    for quantity, ratio, of_them in (
+        ("step, ms", "time", times[True]),
+        ("forward and backward, ms", "time of forward and backward", times[False]),
+    ):
+        for name, of_it in of_them.items():
+            found.append(Measurement.of(labels, quantity, name, Spread.of([1e3 * seconds for seconds in of_it])))
+            if name != "eager" and "eager" in of_them:
+                spread = Spread.of([mine / eager for mine, eager in zip(of_it, of_them["eager"], strict=True)])
+                found.append(Measurement.of(labels, ratio, name, spread, "eager"))
     return found
+
+
+def compared(layout: str, mesh: DeviceMesh, labels: Mapping[str, str], steps: int = 20) -> list[Measurement]:
+    """The largest relative differences between fxc and eager mode over ``steps``."""
+    name = "gpt2" if layout == "tensor-parallel" else "convnext"
+    distribute = example.split_gpt2 if name == "gpt2" else LAYOUTS[layout]
+    runs, losses, gradients = list[Any](), 0.0, 0.0
+    for compiled in (False, True):
+        placed = distribute(example.build(name, False).to(mesh.device_type), mesh)
+        runs.append(example.Run(placed.model, placed, compiled))
+    for index in range(steps):
+        eager, fxc = (run.step(*example.make_batch(name, index, mesh.device_type)) for run in runs)
+        losses = max(losses, abs(fxc / eager - 1))
+        for pair in zip(*(run.model.parameters() for run in runs), strict=True):
+            a, b = (each.grad.full_tensor() if isinstance(each.grad, DTensor) else each.grad for each in pair)
+            gradients = max(gradients, float((a - b).norm() / a.norm().clamp(min=1e-6)))
+    differences = {"difference of losses": losses, "difference of gradients": gradients}
+    return [Measurement(labels, quantity, "fxc", value, baseline="eager") for quantity, value in differences.items()]
 
 
 @click.command()
 @click.option("--layouts", default="data-parallel,fully-sharded,spatial", show_default=True)
 @click.option("--rounds", default=15, type=click.IntRange(1), show_default=True)
 @click.option("--full", is_flag=True, help="depths 3, 3, 27, 3 and widths 256 to 2048")
+@click.option("--compare", is_flag=True, help="losses and gradients of 20 steps in all layouts, instead of times")
 @click.option("--write", "machine", metavar="MACHINE", help="Write benchmarks/results/distributed-MACHINE.csv.")
-def main(layouts: str, rounds: int, full: bool, machine: str | None) -> None:
+def main(layouts: str, rounds: int, full: bool, compare: bool, machine: str | None) -> None:
     torch.set_num_threads(1)
+    layouts = ",".join([*LAYOUTS, "tensor-parallel"]) if compare else layouts
     with process_group() as mesh:
         ranks, found = str(mesh.size()), list[Measurement]()
         for layout in layouts.split(","):
             torch.compiler.reset()
-            labels = {"model": "ConvNeXt" if full else "ConvNeXt small", "layout": layout, "ranks": ranks}
-            found += measured(labels, steps(layout, full, mesh), rounds)
+            model = "GPT-2 small" if layout == "tensor-parallel" else "ConvNeXt" if full else "ConvNeXt small"
+            labels = {"model": model, "layout": layout, "ranks": ranks}
+            found += compared(layout, mesh, labels) if compare else measured(labels, steps(layout, full, mesh), rounds)
         if dist.get_rank():
             return
     for each in found:
-        value = each.note if each.value is None else f"{each.value:10.3f}"
+        value = each.note if each.value is None else f"{each.value:10.3g}"
         click.echo(f"{each.labels['layout']:14} {each.quantity:12} {each.implementation:10} {value}")
     if machine:
-        others = [each for each in read(f"distributed-{machine}") if each.labels["ranks"] != ranks]
+        name = f"distributed-{'equal-' if compare else ''}{machine}"
+        others = [each for each in read(name) if each.labels["ranks"] != ranks]
         notes = f"{os.cpu_count()} cores for all ranks, a thread each."
-        click.echo(write(f"distributed-{machine}", [*others, *found], about(cpu()[1], notes=notes)))
+        click.echo(write(name, [*others, *found], about(cpu()[1], notes=notes)))
 
 
 if __name__ == "__main__":

@@ -291,10 +291,10 @@ def _plan_of(
         return _compiled(program, passes, signature, training, written, store)
     plain, captured = passes.without("distributed"), program.copy()
     plan = _compiled(program, passes, signature, training, written, store)
-    wrong = check_order(plan.ir.module, store)
+    wrong = check_order(plan.ir.module, store, captured.module)
     if wrong is not None and plain is not passes:
-        plan = _compiled(captured, plain, signature, training, written, store)
-        wrong = check_order(plan.ir.module, store, as_captured=True)
+        plan = _compiled(captured.copy(), plain, signature, training, written, store)
+        wrong = check_order(plan.ir.module, store, captured.module, as_captured=True)
     if wrong is not None:
         raise wrong
     return plan

@@ -186,7 +186,8 @@ def test_order_of_collectives() -> None:
     def check(*programs: fxc.Program, as_captured: bool = False) -> list[CollectiveError | None]:
         """What each rank finds; they compile at the same time."""
         with ThreadPoolExecutor() as pool:
-            return [*pool.map(lambda each, rank: check_order(each.module, rank, as_captured=as_captured), programs, ranks)]
+            checked = lambda each, rank: check_order(each.module, rank, each.module, as_captured=as_captured)  # noqa: E731
+            return [*pool.map(checked, programs, ranks)]
 
     with pytest.raises(CollectiveError, match="rank 1 compiles no collectives, for 1 s"):
         check(two())
@@ -198,6 +199,29 @@ def test_order_of_collectives() -> None:
         assert f"rank {rank} {texts[rank]}, rank {1 - rank} {texts[1 - rank]}" in str(error)
     assert all(check(two("avg"), two(rows=5))), "the error stays"
     assert check(two("avg"), two("avg"), as_captured=True) == [None, None]
+
+
+def test_ranks_that_share_no_group_agree() -> None:
+    """Ranks 0 and 1 differ, 1 and 2 do not, nor do 2 and 3: all of them get an error, so all compile again."""
+    link = """
+dist.group @pair{0} "{0}" ranks [{0}, {1}]
+func.func private @f{0}(%x: tensor<4xf32>) {{
+  %r = torch._c10d_functional.all_reduce.default(%x, "{2}", "{0}") : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}}"""
+
+    def program(rank: int) -> fxc.Program:
+        pairs = [pair for pair in (rank - 1, rank) if 0 <= pair < 3]
+        calls = "".join(f"func.call @f{pair}(%x) : (tensor<4xf32>) -> ()\n" for pair in pairs)
+        texts = "".join(link.format(pair, pair + 1, "sum" if rank else "avg") for pair in pairs)
+        return fxc.Program.parse(f"{texts}\nfunc.func @main(%x: tensor<4xf32>) {{\n{calls}fx.output() : () -> ()\n}}")
+
+    store = dist.HashStore()
+    with ThreadPoolExecutor() as pool:
+        modules = [program(rank).module for rank in range(4)]
+        found = [*pool.map(lambda rank: str(check_order(modules[rank], RankStore(store, rank, 5), modules[rank])), range(4))]
+    assert [text.partition("\n")[0] for text in found[2:]] == ["two other ranks have different collectives"] * 2
+    assert ["collective 0 differs between ranks" in text for text in found] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from fxc.dialects.dist import MeshOp
+from fxc.dialects.dist import GroupOp, MeshOp
 from fxc.driver.runner import read_module, run_pipeline
 from fxc.errors import InputError
 from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, Timeline, simulate
@@ -79,6 +79,9 @@ def _functions(module: ModuleOp) -> list[tuple[str, ModuleOp, FuncOp]]:
 def _worlds(module: ModuleOp, world: str | None, axis: str | None) -> Sequence[tuple[int, dict[str, int]]]:
     """Each number of ranks, and that along the axis that has more than in the text."""
     meshes = [op for op in module.ops if isinstance(op, MeshOp)]
+    groups = [op.size for op in module.ops if isinstance(op, GroupOp)]
+    if groups and not meshes and world is None:
+        return [(max(groups), {})]
     if not meshes:
         raise InputError("the program has no dist.mesh", hint="fxc timeline is for distributed programs")
     mesh, axes = meshes[0], meshes[0].axes

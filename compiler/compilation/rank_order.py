@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -39,27 +39,36 @@ class Collective(NamedTuple):
     place: str | None = None
 
 
-def check_order(module: ModuleOp, store: RankStore, *, as_captured: bool = False) -> CollectiveError | None:
+def check_order(module: ModuleOp, store: RankStore, captured: ModuleOp, *, as_captured: bool = False) -> CollectiveError | None:
     """Compare the collectives of ``module`` with those that the other ranks compile, and return the error if they differ.
 
-    The n-th sequence of a rank, without those that it had before, is the n-th of every other rank. If two of the ranks differ,
-    all of them get an error; then each compares what it has ``as_captured``, a sequence of the list even if it is not new.
-    CollectiveError where a rank does not compile one within the timeout of the process group.
+    The n-th sequence of a rank, without those that it had before for one that was ``captured``, is the n-th of every other
+    rank. If two ranks differ, all that have collectives with them, or with such a rank, get an error; then each compares what
+    it has ``as_captured``, a sequence of the list even if it is not new. CollectiveError where a rank does not compile one
+    within the timeout of the process group.
     """
-    mine = [*collectives_of(module, store.rank)]
-    peers = sorted({rank for each in mine for rank in each.ranks} - {store.rank})
+    mine, before = [*collectives_of(module, store.rank)], [*collectives_of(captured, store.rank)]
+    peers = _peers(mine, store.rank)
     if not peers:
         return None
-    n, wrong = store.index_of(json.dumps([as_captured, mine])), None
-    for peer in peers:
-        entry = store.entry_of(peer, n)
+    n, wrong = store.index_of(json.dumps([as_captured, before, mine])), None
+    ranks = sorted(peers)
+    for rank in ranks:  # grows by those that other ranks wait for
+        entry = store.entry_of(rank, n)
         if entry is None:
-            message = f"rank {peer} compiles no collectives, for {store.seconds:g} s, and rank {store.rank} {mine[0].text}"
+            message = f"rank {rank} compiles no collectives, for {store.seconds:g} s, and rank {store.rank} {mine[0].text}"
             raise CollectiveError(message, place=mine[0].place, hint=_SAME)
-        wrong = wrong or difference(mine, [Collective(*each) for each in json.loads(entry)[1]], store.rank, peer)
-    if store.agree(n, peers, is_right=wrong is None):
+        theirs = [Collective(*each) for each in json.loads(entry)[2]]
+        if rank in peers:
+            wrong = wrong or difference(mine, theirs, store.rank, rank)
+        ranks += sorted(_peers(theirs, rank) - {store.rank, *ranks})
+    if store.agree(n, ranks, is_right=wrong is None):
         return None
     return wrong or CollectiveError("two other ranks have different collectives", place=mine[0].place, hint=_SAME)
+
+
+def _peers(sequence: Sequence[Collective], me: int) -> Set[int]:
+    return {rank for each in sequence for rank in each.ranks} - {me}
 
 
 def difference(mine: Sequence[Collective], theirs: Sequence[Collective], me: int, peer: int) -> CollectiveError | None:
