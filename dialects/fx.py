@@ -33,6 +33,9 @@ PURE_FUNCTIONS = frozenset(
 )
 """Python functions without effects. All functions of ``math``, and of ``operator`` except in-place ones, have none either."""
 
+PURE_METHODS = frozenset({"item", "size", "dim", "numel", "stride"})
+"""Methods of tensors that return numbers, without effects."""
+
 IN_PLACE_OPERATORS = frozenset(
     {
         "iadd", "isub", "imul", "imatmul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift",
@@ -111,6 +114,9 @@ class CallMethodOp(_FxCall):
     """``fx.call_method @view(%x, -1, 10)``: a method of the first argument."""
 
     name = "fx.call_method"
+
+    def has_side_effect(self) -> bool:
+        return self.call_target() not in PURE_METHODS
 
 
 class CallModuleOp(_FxCall):

@@ -46,7 +46,9 @@ def _grown(x: torch.Tensor) -> torch.Tensor:
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
     "loop": (_grown, (torch.ones(3),), (torch.full((3,), 2.5),)),
     "dimension": (lambda x, d: x.sum(int(d)), (X, torch.tensor(1)), (X, torch.tensor(0))),
-    "start": (lambda x, start: x.narrow(0, start, 1) * 2, (X, torch.tensor(1)), (X, torch.tensor(2))),
+    "condition": (lambda x, a: x * 2 if a.item() > 2 else x - 1, (X, torch.tensor(3)), (X, torch.tensor(2))),
+    "count": (lambda x, n: sum([x] * int(n)), (X, torch.tensor(3)), (X, torch.tensor(2))),
+    "index": (lambda n: [5, 6, 7][n], (torch.tensor(0),), (torch.tensor(2),)),
     "size": (lambda n: torch.linspace(0, 1, n.item()), (torch.tensor(3),), (torch.tensor(6),)),
     "logic": (lambda a, b: bool(a) and not bool(b), (SOME[0], SOME[1]), (SOME[0], SOME[0])),
     "quantized": (lambda x: x.dequantize() + 1, (PACKED,), (PACKED,)),
@@ -66,6 +68,29 @@ def test_functions_that_compute_with_numbers_of_tensors(name: str) -> None:
         result, expected = compiled(*args), function(*args)
         assert type(result) is type(expected)
         torch.testing.assert_close(result, expected)
+
+
+TRUE, FALSE, TWO = torch.tensor(True), torch.tensor(False), torch.tensor(2)
+
+WHOLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
+    "bool": (lambda a: a.item(), (TRUE,), (FALSE,)),
+    "any": (lambda x: (x > 0).any().item(), (X,), (-X.abs(),)),
+    "bools": (lambda a, b: (a.item() | b.item(), a.item() == b.item()), (TRUE, FALSE), (FALSE, FALSE)),
+    "bool in arithmetic": (lambda x, a: (x * a.item(), torch.full((2,), a.item())), (X, TRUE), (X, FALSE)),
+    "list of bools": (lambda x: (x > 0).tolist(), (X[0],), (-X[0],)),
+    "one tensor twice": (lambda a, b: int(a) + int(b), (TWO, torch.tensor(3)), (TWO, TWO)),
+    "floats": (lambda a, b: int(a) * float(b), (torch.tensor(2.5), TWO), (X[0, 0], TWO)),
+    "start": (lambda x, start: x.narrow(0, start, 1) * 2, (X, torch.tensor(1)), (X, TWO)),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_functions_whose_graph_computes_with_numbers_of_tensors(name: str) -> None:
+    function, example, other = WHOLE[name]
+    compiled = fxc.compile(function, example, options={"fallback": False})
+    for args in (example, other):
+        torch.testing.assert_close(compiled(*args), function(*args))
+        assert type(compiled(*args)) is type(function(*args))
 
 
 @pytest.mark.parametrize("training", [False, True])

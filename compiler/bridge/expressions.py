@@ -108,6 +108,8 @@ def _expression_of(node: ast.AST) -> sympy.Expr:
             return _floor_div(_expression_of(a), _expression_of(b))
         case ast.Call(func=ast.Name(id="Abs"), args=[value], keywords=[]):
             return _sympy.Abs(_expression_of(value))
+        case ast.Call(func=ast.Name(id="Eq"), args=[a, b], keywords=[]):  # a bool in a tensor is Eq(u0, 1)
+            return _sympy.Eq(_expression_of(a), _expression_of(b))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
             return getattr(torch_sympy, name)(*map(_expression_of, args))
         case _:

@@ -304,8 +304,13 @@ class FakeWorld:
             return None
 
     def unknown_number(self, type: Attribute) -> Any:
-        """Return a symbolic number: with the expression in the type of a float, else unbacked."""
-        if isinstance(type, FloatType) and (expression := self._in_symbols(type.expression.data)) is not None:
+        """Return a symbolic number: with the expression in the type of a float or bool, else unbacked."""
+        expression = None if isinstance(type, IntType) else self._in_symbols(type.expression.data)
+        if expression is not None and isinstance(type, BoolType):
+            from torch.fx.experimental.sym_node import SymNode
+
+            return torch.SymBool(SymNode(expression, self.shape_env, bool, None))
+        if expression is not None:
             value = expression.subs(hints_of(self.shape_env))
             return self.shape_env.create_symfloatnode(expression, hint=float(value) if value.is_number else None)
         with self.mode, self.shape_env.ignore_fresh_unbacked_symbols():

@@ -14,7 +14,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure, RecursiveMemoryEffect
 
 from fxc.dialects.attributes.discardable import BORROWS
-from fxc.dialects.attributes.types import ValueType
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, ValueType
+
+NUMBERS = (IntType, FloatType, BoolType)
+"""The types of numbers, which share no memory."""
 
 
 class EffectsInterface(Operation):
@@ -135,9 +138,10 @@ def _side_effect_of_traits(op: Operation) -> bool:
 
 def _any_aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
     if BORROWS not in op.attributes:
-        for index in range(len(op.results)):
-            for operand in op.operands:
-                yield index, operand
+        for index, result in enumerate(op.results):
+            for operand in () if isinstance(result.type, NUMBERS) else op.operands:
+                if not isinstance(operand.type, NUMBERS):
+                    yield index, operand
 
 
 def _reads_operands(op: Operation) -> bool:
