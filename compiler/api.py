@@ -219,7 +219,8 @@ class _PlanMaker:
         gradients = [None if gradient is None else Part.of(*gradient) for gradient in joint.gradients]
         with autocast.off():
             options = with_machine(replace(self.options, check_numerics=False), AOT, joint.program)
-            Passes(str(PassSpec.of("joint", budget=options.memory_budget)), options).run(joint.program)
+            split = str(PassSpec.of("joint", budget=options.memory_budget))
+            Passes(split, options).run(joint.program)
             forward, backward = parts_of(joint.graph, joint.program, len(joint.results))
             run = compile_part(program_of(forward, import_fx), options)
             back = compile_boxed_part(program_of(backward, import_fx), options)
@@ -230,7 +231,8 @@ class _PlanMaker:
             return tree_unflatten(function(*weights, *local), joint.returned)
 
         plan = StepPlan(captured, joint.graph, signature, step)
-        plan.source = Source(_title(self.model), captured, Passes("", options))
+        both = f"{split},builtin.module({pipeline_for(AOT, options)})"
+        plan.source = Source(_title(self.model), captured, Passes(both, options))
         python = StateReads(modules_of(self.model), self.model, joint.program.assigned)
         plan.follow(LiveModel(modules_of(self.model), state, python, compile_lock, frozenset(), True))
         parts, results = ([*map(Part.of, specs)] for specs in (joint.inputs, joint.results))

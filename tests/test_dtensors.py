@@ -111,6 +111,9 @@ def test_compile_for_training(mesh: dist.DeviceMesh, tmp_path: Path) -> None:
     assert "dist.layout<@mesh, [shard<0>, replicate]>" in str(compiled.ir)
     with pytest.raises(InputError, match="input input is no DTensor"):
         compiled(x.to_local())
+    compiled.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "forward: kernel_0" in page and "backward: kernel_0" in page
     with pytest.raises(PlanFileError, match="training with DTensors"):
         compiled.plan.save(tmp_path / "plan")
     model[0].weight = nn.Parameter(model[0].weight.detach().clone())

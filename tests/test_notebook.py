@@ -35,8 +35,8 @@ def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     committed, found = nbformat.read(PATH, as_version=4), executed(tmp_path)
     for old, new in zip(committed.cells, found.cells, strict=True):
-        assert all(kind == "stdout" for kind, _ in texts(new)), texts(new)
         if "varies" not in old.metadata.get("tags", []):
+            assert all(kind == "stdout" for kind, _ in texts(new)), texts(new)
             assert texts(new) == texts(old), old.source
 
 
