@@ -34,7 +34,8 @@ def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Seque
     if functional is not None:  # the inner traces begin and end within it
         inside: Any = PythonFunctionalizeAPI(functional, pre_dispatch=True)
         with disable_functional_mode():
-            results = apply(*map(inside.functionalize, (forward, backward)), inside.unwrap_tensors(list(args)), options)
+            given = inside.unwrap_tensors(list(args))
+            results: Any = apply(inside.functionalize(forward), inside.functionalize(backward), given, options)
         return inside.wrap_tensors(results)
     mode = _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
     if mode is None:
