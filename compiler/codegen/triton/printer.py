@@ -1,4 +1,4 @@
-"""Print ``tile.kernel`` as Triton: one Python file per kernel, one line per op, with the names of the IR.
+"""Print ``tile.kernel`` as Triton: one Python file per kernel, a line per op, with the names of the IR.
 
 Block shapes, strides and static sizes are numbers in the text; dynamic sizes are arguments. ``index`` has 32 bits if no value
 needs more, else 64.
@@ -13,7 +13,7 @@ from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, BlockArgument, Operation, OpResult
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from fxc.bridge.location import node_name
 from fxc.codegen.triton.elementwise import cast, expression
@@ -48,8 +48,15 @@ WARPS = "warps"
 
 _SILENT = frozenset([arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp])
 """Ops for which no line is printed."""
-_NEUTRAL: Mapping[type[Operation], int] = MappingProxyType({arith.AddiOp: 0, arith.MuliOp: 1})
+_NEUTRAL: Mapping[type[Operation], float] = MappingProxyType(
+    {arith.AddiOp: 0, arith.MuliOp: 1, arith.MaximumfOp: -math.inf, arith.MinimumfOp: math.inf}
+)
 """Op -> its neutral operand: with it, the result equals the other operand."""
+_BROADCAST = (
+    *(arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.MaximumfOp, arith.MinimumfOp),
+    *(arith.AddiOp, arith.SubiOp, arith.MuliOp),
+)
+"""Ops of two operands, one of which may be a number: Triton broadcasts it."""
 
 HEADER = "import triton\nimport triton.language as tl\n"
 LIBDEVICE = "from triton.language.extra import libdevice\n"
@@ -132,12 +139,39 @@ class _KernelPrinter:
         writer = self.writer
         if op in self.unread or (op.results and all(writer.constant(result) is not None for result in op.results)):
             return True
+        same = self.same(op)
+        if same is not None:
+            writer.names[op.results[0]] = writer.names[same]
+        return same is not None
+
+    def same(self, op: Operation) -> SSAValue | None:
+        """The operand whose name the result of ``op`` gets: an equal value, or the number of which all lanes are."""
+        if isinstance(op, SplatOp):
+            return op.value if all(self.broadcasts(use.operation, op.result) for use in op.result.uses) else None
         neutral = _NEUTRAL.get(type(op))
         for value, other in (op.operands, reversed(op.operands)) if neutral is not None else ():
-            if isinstance(value.type, IndexType) and writer.constant(other) == neutral:
-                writer.names[op.results[0]] = writer.names[value]
-                return True
-        return False
+            is_known = isinstance(value.type, IndexType) or isinstance(op, (arith.MaximumfOp, arith.MinimumfOp))
+            if is_known and self.writer.constant(other) == neutral:
+                return value
+        return None
+
+    def broadcasts(self, op: Operation, splat: SSAValue) -> bool:
+        """Whether the other operand of ``op`` is a block from which Triton takes the shape of the result."""
+        others = [operand for operand in op.operands if operand is not splat]
+        return (
+            isinstance(op, _BROADCAST)
+            and all(self.writer.constant(other) is None and not isinstance(other.owner, SplatOp) for other in others)
+            and len(others) == 1
+        )
+
+    def is_replaced(self, value: SSAValue, argument: BlockArgument) -> bool:
+        """Whether ``value``, which a loop yields for ``argument``, may have its name: nothing reads the old number any more."""
+        op, body = value.owner, argument.owner
+        if not isinstance(op, Operation) or op.parent is not body or op.regions or self.same(op) is not None:
+            return False
+        users = [body.find_ancestor_op_in_block(use.operation) for use in argument.uses]
+        before = (user is not None and (user is op or user.is_before_in_block(op)) for user in users)
+        return all(before) and all(self.same(use.operation) is None for use in argument.uses)
 
     def comment(self, op: Operation) -> None:
         """Write a comment with the FX node and the user's line, unless it repeats the previous one."""
@@ -172,9 +206,15 @@ class _KernelPrinter:
         """Print a loop. Each carried value is one variable for the block argument, the yielded value and the result."""
         writer = self.writer
         counter, *carried = op.body.block.args
-        for argument, start, result in zip(carried, op.iter_args, op.results, strict=True):
+        last = op.body.block.last_op
+        yielded = list(last.operands) if last is not None else []
+        for argument, start, result, value in zip(carried, op.iter_args, op.results, yielded, strict=True):
+            if result.name_hint is not None:
+                writer.names[argument] = writer.names[result]
             writer.assign(argument, writer.typed(start))
             writer.names[result] = writer.names[argument]
+            if yielded.count(value) == 1 and self.is_replaced(value, argument):
+                writer.names[value] = writer.names[argument]
         writer.unseen |= {inner.pointer for inner in op.body.walk() if isinstance(inner, STORES)}
         bounds = [writer.text(op.lb), writer.text(op.ub), writer.text(op.step)]
         if writer.ranges.bits == 64:

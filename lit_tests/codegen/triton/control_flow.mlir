@@ -6,40 +6,36 @@
 // CHECK-NEXT:  def layer_norm(p, weight, out):
 // CHECK-NEXT:      row = tl.program_id(0)
 // CHECK-NEXT:      base = row * 1500
-// CHECK-NEXT:      acc = tl.full((256,), 0.0, tl.float32)
+// CHECK-NEXT:      sums = tl.full((256,), 0.0, tl.float32)
 // CHECK-NEXT:      for i in range(0, 1500, 256):
 // CHECK-NEXT:          mask = i + tl.arange(0, 256) < 1500
 // CHECK-NEXT:          at = base + i
 // CHECK-NEXT:          x = tl.load(p + at + tl.arange(0, 256), mask=mask, other=0.0)
-// CHECK-NEXT:          next = acc + x
-// CHECK-NEXT:          acc = next
-// CHECK-NEXT:      sum = tl.sum(acc, axis=0)
+// CHECK-NEXT:          sums = sums + x
+// CHECK-NEXT:      sum = tl.sum(sums, axis=0)
 // CHECK-NEXT:      mean = tl.div_rn(sum, 1500.0)
-// CHECK-NEXT:      means = tl.full((256,), mean, tl.float32)
-// CHECK-NEXT:      acc_1 = tl.full((256,), 0.0, tl.float32)
+// CHECK-NEXT:      squares = tl.full((256,), 0.0, tl.float32)
 // CHECK-NEXT:      for i_1 in range(0, 1500, 256):
 // CHECK-NEXT:          mask_1 = i_1 + tl.arange(0, 256) < 1500
 // CHECK-NEXT:          at_1 = base + i_1
 // CHECK-NEXT:          x_1 = tl.load(p + at_1 + tl.arange(0, 256), mask=mask_1, other=0.0)
-// CHECK-NEXT:          d = x_1 - means
+// CHECK-NEXT:          d = x_1 - mean
 // CHECK-NEXT:          kept = tl.where(mask_1, d, 0.0)
 // CHECK-NEXT:          square = kept * kept
-// CHECK-NEXT:          next_1 = acc_1 + square
+// CHECK-NEXT:          squares = squares + square
 // CHECK-NEXT:          tl.store(out + at_1 + tl.arange(0, 256), d, mask=mask_1)
-// CHECK-NEXT:          acc_1 = next_1
-// CHECK-NEXT:      total = tl.sum(acc_1, axis=0)
+// CHECK-NEXT:      total = tl.sum(squares, axis=0)
 // CHECK-NEXT:      var = tl.div_rn(total, 1500.0)
 // CHECK-NEXT:      safe = var + 1e-05
 // CHECK-NEXT:      root = tl.sqrt_rn(safe)
 // CHECK-NEXT:      scale = tl.div_rn(1.0, root)
-// CHECK-NEXT:      scales = tl.full((256,), scale, tl.float32)
 // CHECK-NEXT:      for i_2 in range(0, 1500, 256):
 // CHECK-NEXT:          mask_2 = i_2 + tl.arange(0, 256) < 1500
 // CHECK-NEXT:          at_2 = base + i_2
 // CHECK-NEXT:          tl.debug_barrier()
 // CHECK-NEXT:          d_1 = tl.load(out + at_2 + tl.arange(0, 256), mask=mask_2, other=0.0)
 // CHECK-NEXT:          w = tl.load(weight + i_2 + tl.arange(0, 256), mask=mask_2, other=0.0)
-// CHECK-NEXT:          normal = d_1 * scales
+// CHECK-NEXT:          normal = d_1 * scale
 // CHECK-NEXT:          y = normal * w
 // CHECK-NEXT:          tl.store(out + at_2 + tl.arange(0, 256), y, mask=mask_2)
 tile.kernel @layer_norm(%p: !tile.ptr<f32> {tile.access = "read", tile.elements = 10500 : i64, tile.divisible = 16 : i64}, %weight: !tile.ptr<f32> {tile.access = "read", tile.elements = 1500 : i64, tile.divisible = 16 : i64}, %out: !tile.ptr<f32> {tile.access = "write", tile.elements = 10500 : i64, tile.divisible = 16 : i64}) attributes {grid = array<i64: 7>} {
@@ -102,21 +98,20 @@ tile.kernel @layer_norm(%p: !tile.ptr<f32> {tile.access = "read", tile.elements 
 // CHECK-NEXT:      i = tl.program_id(0).to(tl.int64)
 // CHECK-NEXT:      n = tl.load(p + i)
 // CHECK-NEXT:      rounds = tl.cast(n, tl.int64)
-// CHECK-NEXT:      a = tl.full((), 1, tl.int64)
-// CHECK-NEXT:      b = tl.full((), 0, tl.int64)
+// CHECK-NEXT:      power = tl.full((), 1, tl.int64)
+// CHECK-NEXT:      count = tl.full((), 0, tl.int64)
 // CHECK-NEXT:      for k in range(tl.full((), 0, tl.int64), rounds):
-// CHECK-NEXT:          rest = b % 2
+// CHECK-NEXT:          rest = count % 2
 // CHECK-NEXT:          even = rest == 0
 // CHECK-NEXT:          if even:
-// CHECK-NEXT:              doubled = a * 2
+// CHECK-NEXT:              doubled = power * 2
 // CHECK-NEXT:              c = doubled
 // CHECK-NEXT:          else:
-// CHECK-NEXT:              tripled = a * 3
+// CHECK-NEXT:              tripled = power * 3
 // CHECK-NEXT:              c = tripled
-// CHECK-NEXT:          d = b + 1
-// CHECK-NEXT:          a = c
-// CHECK-NEXT:          b = d
-// CHECK-NEXT:      tl.store(out + i, a)
+// CHECK-NEXT:          count = count + 1
+// CHECK-NEXT:          power = c
+// CHECK-NEXT:      tl.store(out + i, power)
 tile.kernel @ways(%p: !tile.ptr<i64> {tile.access = "read", tile.elements = 12 : i64, tile.divisible = 16 : i64}, %out: !tile.ptr<i64> {tile.access = "write", tile.elements = 12 : i64, tile.divisible = 16 : i64}) attributes {grid = array<i64: 12>} {
   %zero = arith.constant 0 : i64
   %none = arith.constant 0 : index

@@ -1,14 +1,13 @@
 // RUN: fxc-opt %s --emit=triton | filecheck %s
 
 /// Products of blocks: float32 keeps its precision, a sum goes on through the loop.
-// CHECK:      total = tl.full((16, 16), 0.0, tl.float32)
+// CHECK:      sum = tl.full((16, 16), 0.0, tl.float32)
 // CHECK-NEXT: for k in range(0, 64, 32):
 // CHECK-NEXT:     a = tl.load(x + k + tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 32)[None, :])
 // CHECK-NEXT:     at = k * 16
 // CHECK-NEXT:     b = tl.load(y + at + tl.arange(0, 32)[:, None] * 16 + tl.arange(0, 16)[None, :])
-// CHECK-NEXT:     next = tl.dot(a, b, total, input_precision="ieee")
-// CHECK-NEXT:     total = next
-// CHECK-NEXT: tl.store(out + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :], total)
+// CHECK-NEXT:     sum = tl.dot(a, b, sum, input_precision="ieee")
+// CHECK-NEXT: tl.store(out + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :], sum)
 tile.kernel @product(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>} {
   %zero = arith.constant 0 : index
   %columns = arith.constant 16 : index

@@ -51,9 +51,8 @@ tile.kernel @transpose(%p: !tile.ptr<f32> {tile.access = "read", tile.elements =
 // CHECK-NEXT:      row = tl.program_id(0)
 // CHECK-NEXT:      number = tl.load(indices + row)
 // CHECK-NEXT:      start = number * 48
-// CHECK-NEXT:      starts = tl.full((64,), start, tl.int64)
 // CHECK-NEXT:      lanes = tl.arange(0, 64).to(tl.int64)
-// CHECK-NEXT:      offsets = starts + lanes
+// CHECK-NEXT:      offsets = start + lanes
 // CHECK-NEXT:      mask = tl.arange(0, 64) < 48
 // CHECK-NEXT:      v = tl.load(table + offsets, mask=mask, other=0.0)
 // CHECK-NEXT:      base = row * 48
@@ -155,9 +154,8 @@ tile.kernel @words(%out: !tile.ptr<i32> {tile.access = "write", tile.elements = 
 // CHECK-NEXT:      start = i * 128
 // CHECK-NEXT:      start64 = tl.cast(start, tl.int64)
 // CHECK-NEXT:      first = start64 + 5000000000001
-// CHECK-NEXT:      firsts = tl.full((128,), first, tl.int64)
 // CHECK-NEXT:      lanes = tl.arange(0, 128).to(tl.int64)
-// CHECK-NEXT:      offsets = firsts + lanes
+// CHECK-NEXT:      offsets = first + lanes
 // CHECK-NEXT:      words = random_words(tl.full((), 1234567890123, tl.int64), offsets)
 // CHECK-NEXT:      tl.store(out + start + tl.arange(0, 128), words)
 tile.kernel @words(%out: !tile.ptr<i32> {tile.access = "write", tile.elements = 512 : i64, tile.divisible = 16 : i64}) attributes {grid = array<i64: 4>} {

@@ -17,12 +17,10 @@
 // CHECK-NEXT:      mask = tl.arange(0, 1024) < 1000
 // CHECK-NEXT:      x = tl.load(p + base + tl.arange(0, 1024), mask=mask, other=float("-inf"))
 // CHECK-NEXT:      max = tl.reduce(x, 0, maximum)
-// CHECK-NEXT:      maxes = tl.full((1024,), max, tl.float32)
-// CHECK-NEXT:      shifted = x - maxes
+// CHECK-NEXT:      shifted = x - max
 // CHECK-NEXT:      e = accurate_exp(shifted)
 // CHECK-NEXT:      sum = tl.sum(e, axis=0)
-// CHECK-NEXT:      sums = tl.full((1024,), sum, tl.float32)
-// CHECK-NEXT:      y = tl.div_rn(e, sums)
+// CHECK-NEXT:      y = tl.div_rn(e, sum)
 // CHECK-NEXT:      tl.store(out + base + tl.arange(0, 1024), y, mask=mask)
 tile.kernel @softmax(%p: !tile.ptr<f32> {tile.access = "read", tile.elements = 20000 : i64, tile.divisible = 16 : i64}, %out: !tile.ptr<f32> {tile.access = "write", tile.elements = 20000 : i64, tile.divisible = 16 : i64}) attributes {grid = array<i64: 20>, tile.source = ["softmax: return x.softmax(-1)"]} {
   %zero = arith.constant 0 : index

@@ -73,6 +73,7 @@ class RowWriter:
             return
         if nest.loops:
             value = bodies.joined(stage, [bodies.counted(stage, value).ssa])
+            value.ssa.name_hint = stage.result.name_hint
         axes, w.axes = w.axes, ()
         bodies.finish(stage, w.apply(stage.combiner, [bodies.identity(stage), value]))
         w.axes = axes
