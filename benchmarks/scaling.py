@@ -4,7 +4,8 @@
 
 For each number of ranks the step of rank 0 is captured and compiled by ``torch.compile(backend="fxc")``, forward and backward,
 and the programs are simulated with the times of ``fxc measure-links``, or rough ones. ``--write`` writes
-benchmarks/results/scaling-MACHINE.csv.
+benchmarks/results/scaling-MACHINE.csv. With ``--world 2 --batch 4`` it is the step that ``torchrun --nproc-per-node=2
+benchmarks/distributed.py`` measures, forward and backward.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SCHEDULED = "lower-to-torch,canonicalize,apply-patterns,distributed,convert-torc
 """The passes of the flow that schedule collectives."""
 
 
-def measured(layout: str, ranks: int, links: str | None, full: bool) -> list[Measurement]:
+def measured(layout: str, ranks: int, batch: int, links: str | None, full: bool) -> list[Measurement]:
     """The compile time, and the simulated step, of one number of ranks."""
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
     captured, plan_of = list[fxc.Program](), api._plan_of
@@ -47,7 +48,7 @@ def measured(layout: str, ranks: int, links: str | None, full: bool) -> list[Mea
     try:
         mesh = init_device_mesh("cpu", (ranks,))
         placed = LAYOUTS[layout](example.build("convnext", full), mesh)
-        x, y = (each[:1] for each in example.make_batch("convnext", 0, "cpu"))
+        x, y = (each[:batch] for each in example.make_batch("convnext", 0, "cpu"))
         torch.compiler.reset()
         api._plan_of = recorded
         start, cpu_start = perf_counter(), process_time()
@@ -73,18 +74,19 @@ def measured(layout: str, ranks: int, links: str | None, full: bool) -> list[Mea
 @click.command()
 @click.option("--layouts", default="data-parallel,fully-sharded", show_default=True)
 @click.option("--world", default="8,16,32,64,128,256,512,1024", show_default=True)
+@click.option("--batch", default=1, type=click.IntRange(1, 8), show_default=True, help="samples of a rank")
 @click.option("--links", type=click.Path(exists=True), help="what fxc measure-links wrote")
 @click.option("--full", is_flag=True, help="depths 3, 3, 27, 3 and widths 256 to 2048")
 @click.option("--write", "machine", metavar="MACHINE", help="Write benchmarks/results/scaling-MACHINE.csv.")
-def main(layouts: str, world: str, links: str | None, full: bool, machine: str | None) -> None:
+def main(layouts: str, world: str, batch: int, links: str | None, full: bool, machine: str | None) -> None:
     torch.set_num_threads(1)
     found = list[Measurement]()
     for layout in layouts.split(","):
         for ranks in world.split(","):
-            found += measured(layout, int(ranks), links, full)
+            found += measured(layout, int(ranks), batch, links, full)
             click.echo(", ".join([layout, ranks, *(f"{each.quantity} {each.value:.2f}" for each in found[-5:])]))
     if machine:
-        notes = f"One process; {'measured' if links else 'rough'} links. The forward and the backward, without the optimizer."
+        notes = f"One process, {batch} samples a rank; {'measured' if links else 'rough'} links. The forward and the backward, without the optimizer."
         click.echo(write(f"scaling-{machine}", found, about(cpu()[1], notes=notes)))
 
 

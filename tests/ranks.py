@@ -25,7 +25,10 @@ def run(worker: Callable[[], None], world_size: int, timeout: float = 280) -> No
     place = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tests.ranks", worker.__module__, worker.__name__]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": ROOT}
-    ranks = [subprocess.Popen(command, env=os.environ | place | {"RANK": str(rank)}, **pipes) for rank in range(world_size)]
+    ranks = [
+        subprocess.Popen(command, env=os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, **pipes)
+        for rank in range(world_size)
+    ]
     try:
         outputs = [rank.communicate(timeout=timeout)[0] for rank in ranks]
     finally:

@@ -282,3 +282,24 @@ func.func @devices(%x: tensor<256x256xf32>, %y: tensor<512x512xf32, #torch.meta<
   func.call @there(%y) {plan.borrows} : (tensor<512x512xf32, #torch.meta<device = "cuda:0">>) -> ()
   fx.output(%s) : (tensor<f32>) -> ()
 }
+
+// -----
+
+/// A collective reads its operand until its wait: no buffer after its start has the memory of the operand.
+// CHECK-LABEL: func.func @in_flight
+// CHECK:         %a = plan.alloc : tensor<8xf32>
+// CHECK:         torch._c10d_functional.all_reduce.default(%a
+// CHECK:         %b = plan.alloc %arena[0]
+// SMALL-LABEL: func.func @in_flight
+func.func @in_flight(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %a = plan.alloc : tensor<8xf32>
+  %0 = torch.aten.exp.out(%x, out = %a) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %r = torch._c10d_functional.all_reduce.default(%a, "sum", "7") : (tensor<8xf32>) -> tensor<8xf32>
+  plan.free %a : tensor<8xf32>
+  %b = plan.alloc : tensor<8xf32>
+  %1 = torch.aten.sin.out(%x, out = %b) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %y = torch._c10d_functional.wait_tensor.default(%r) : (tensor<8xf32>) -> tensor<8xf32>
+  %d = torch.aten.add.Tensor(%y, %b) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  plan.free %b : tensor<8xf32>
+  fx.output((%d,)) : (tensor<8xf32>) -> ()
+}
