@@ -86,7 +86,8 @@ def main(layouts: str, world: str, batch: int, links: str | None, full: bool, ma
             found += measured(layout, int(ranks), batch, links, full)
             click.echo(", ".join([layout, ranks, *(f"{each.quantity} {each.value:.2f}" for each in found[-5:])]))
     if machine:
-        notes = f"One process, {batch} samples a rank; {'measured' if links else 'rough'} links. The forward and the backward, without the optimizer."
+        times = "measured" if links else "rough"
+        notes = f"One process, {batch} samples a rank, {times} links. Forward and backward, without the optimizer."
         click.echo(write(f"scaling-{machine}", found, about(cpu()[1], notes=notes)))
 
 
