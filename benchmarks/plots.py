@@ -217,6 +217,20 @@ def memory(figure: Figure) -> None:
         axes.set(title=model, xlabel="memory_budget", ylabel="MiB", ylim=(0, None))
 
 
+def scaling(figure: Figure) -> None:
+    """Compile time and simulated step over the number of ranks, by layout."""
+    found = [each for each in read(f"scaling-{AMD}") if each.value is not None]
+    compile_time, step = figure.subplots(1, 2)
+    for axes, quantity in ((compile_time, "compile time, CPU s"), (step, "simulated step, ms")):
+        for layout, marker in (("data-parallel", "o-"), ("fully-sharded", "s--")):
+            line = [
+                (int(each.labels["ranks"]), each.value) for each in where(found, layout=layout) if each.quantity == quantity
+            ]
+            axes.plot(*zip(*line, strict=True), marker, label=layout)
+        axes.set_xscale("log", base=2)
+        axes.set(xlabel="ranks", ylabel=quantity, ylim=(0, None))
+
+
 @dataclass(frozen=True)
 class Plot:
     """A file of ``docs/images``, what draws it, its height in inches, and the files of results that it shows."""
@@ -234,6 +248,7 @@ PLOTS: Mapping[str, Plot] = {
     "kernels": Plot(kernels, 4.0, (f"kernels-{INTEL}", f"kernels-{AMD}")),
     "calls": Plot(calls, 1.8, (f"calls-{INTEL}", f"calls-{AMD}")),
     "compile": Plot(compiling, 4.5, (f"starts-{INTEL}", f"growth-{INTEL}"), legend=False),
+    "scaling": Plot(scaling, 2.8, (f"scaling-{AMD}",)),
     "gpu": Plot(gpu, 3.0, (f"gpu-{GPU}",)),
 }
 
