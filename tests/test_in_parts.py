@@ -109,6 +109,30 @@ def test_a_model_with_a_condition_on_its_data(training: bool) -> None:
     torch.testing.assert_close(copy.deepcopy(compiled)(X, NONE), reference(X, NONE))
 
 
+class Counted(torch.autograd.Function):
+    """Writes its second argument without stating it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, calls: torch.Tensor) -> torch.Tensor:
+        calls.add_(1)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return gradient * 3, None
+
+
+def test_a_custom_function_that_writes_its_argument() -> None:
+    x, calls = X.clone().requires_grad_(), torch.zeros(())
+
+    def function(x: torch.Tensor, calls: torch.Tensor) -> Any:
+        return Counted.apply(x, calls) + calls
+
+    torch.testing.assert_close(fxc.compile(function, (X, calls))(X, calls), X * 2 + 1)
+    _compiled(function, (x, calls), training=True)(x, calls).sum().backward()
+    assert x.grad is not None and x.grad.equal(torch.full_like(x, 3)) and calls == 2
+
+
 def test_what_a_plan_would_have_is_the_error_of_the_capture() -> None:
     compiled = _compiled(Masked(), (X, SOME))
     assert repr(compiled) == "<fxc.Compiled in parts>"

@@ -69,6 +69,14 @@ def test_plans_in_pickles() -> None:
         pickle.dumps(recompiling)
 
 
+def test_copies_of_training_plans_with_kernels_share_their_programs() -> None:
+    layers = [torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 2)]
+    compiled = fxc.compile(torch.nn.Sequential(*layers), (x(),), training=True, options={"target": "host"})
+    for plan in (compiled, copy.deepcopy(compiled)):
+        (result := plan(x())).square().sum().backward()
+        assert result.requires_grad
+
+
 def test_equal_plans_are_equal_files(net: Net, tmp_path: Path) -> None:
     plan = plan_of(net, x())
     plan.save(tmp_path / "a.zip")

@@ -130,7 +130,7 @@ class _Context:
 
     def mark_dirty(self, *values: Any) -> None:
         message = "an autograd.Function that writes to its arguments cannot be captured with its derivative"
-        raise InputError(message, hint="return a new tensor instead of calling mark_dirty")
+        raise InputError(message, hint="return a new tensor instead")
 
     def set_materialize_grads(self, value: bool) -> None:
         """Do nothing: gradients in the IR are always materialized."""
@@ -158,11 +158,14 @@ class _Parts:
         for i, tensor in zip(self.places, tensors, strict=True):
             args[i] = tensor
         context: Any = _Context(self.context.needs_input_grad)
+        versions = [tensor._version for tensor in tensors]
         if self.cls.setup_context is torch.autograd.Function.setup_context:
             output = self.cls.forward(context, *args)
         else:
             output = self.cls.forward(*args)
             self.cls.setup_context(context, tuple(args), output)
+        if versions != [tensor._version for tensor in tensors]:
+            context.mark_dirty()
         self.is_single = not isinstance(output, (tuple, list))
         results = (output,) if self.is_single else tuple(output)
         self.constant = [i for i, result in enumerate(results) if any(result is value for value in context.constant)]

@@ -305,7 +305,7 @@ class FakeWorld:
 
     def unknown_number(self, type: Attribute) -> Any:
         """Return a symbolic number: with the expression in the type of a float or bool, else unbacked."""
-        expression = None if isinstance(type, IntType) else self._in_symbols(type.expression.data)
+        expression = self._in_symbols(type.expression.data) if isinstance(type, (FloatType, BoolType)) else None
         if expression is not None and isinstance(type, BoolType):
             from torch.fx.experimental.sym_node import SymNode
 

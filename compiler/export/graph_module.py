@@ -6,6 +6,7 @@ Differentiable subgraphs become submodules for forward and backward: host progra
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
 from threading import RLock
@@ -112,6 +113,14 @@ class Derivative(torch.nn.Module):
         super().__init__()
         self.program, self.df, self.gradients = program, df, gradients
         self.has_kernels = target_of(program.module) is not None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Derivative:
+        """Share the program, which calls only read."""
+        memo |= {id(shared): shared for shared in (self.program, self.df)}
+        made = Derivative.__new__(Derivative)
+        memo[id(self)] = made
+        made.__dict__.update(deepcopy(vars(self), memo))
+        return made
 
     def forward(self, args: list[Any]) -> Any:
         given = args[: self.gradients]
