@@ -41,7 +41,17 @@ SIZES = ((3, 9), (2, 7), (5, 12))
 """Batch and length: those of the example; then others, where they are free."""
 TOLERANCE, RATIO = 1e-5, 2
 """Of the largest number of a tensor; of a gradient, of the largest number of all gradients if that is 1,000 times larger. What
-is further from eager's numbers has at most ``RATIO`` times eager's error against float64."""
+is further from eager's numbers has at most ``RATIO`` times eager's error against float64, all tensors of one kind together."""
+
+_NO_FLOAT64 = "eager's product of grouped matrices takes no float64, so there is no reference"
+KNOWN = {
+    **{("mixtral", "bfloat16", route): _NO_FLOAT64 for route in ROUTES},
+    ("mamba", "dynamic", "fxc.compile"): "a Python loop over the words, where the package with its kernels is not installed",
+    ("deeplabv3", "training", "torch.compile"): (
+        "before a ReLU one number is 5e-7 from 0, and rounding decides its sign; all other gradients are eager's"
+    ),
+}
+"""Model, mode and route -> why a run is not right."""
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGE = Path(__file__).with_name("status.csv"), ROOT / "docs/reference/models.md"
@@ -122,7 +132,7 @@ def _difference(row: Row, mode: str, route: str) -> tuple[float, float]:
     if difference <= TOLERANCE:
         return difference, 1.0
     wide = run(exact, exact, [{name: _wide(value) for name, value in each.items()} for each in examples])
-    return difference, max(error_ratio(*each) for group in zip(actual, expected, wide) for each in zip(*group))
+    return difference, max(error_ratio(*group) for group in zip(actual, expected, wide))
 
 
 def made(row: Row, dtype: torch.dtype) -> nn.Module:
@@ -218,15 +228,18 @@ def _largest(value: Tensor) -> float:
     return float(value.abs().max()) if value.numel() else 0.0
 
 
-def error_ratio(actual: Tensor, expected: Tensor, exact: Tensor) -> float:
-    """The error of ``actual`` in units of that of ``expected``, and at least of a rounding of the result."""
-    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+def error_ratio(actual: Sequence[Tensor], expected: Sequence[Tensor], exact: Sequence[Tensor]) -> float:
+    """The error of ``actual``, all tensors together, in units of that of ``expected``, and at least of a rounding."""
+    if [(a.shape, a.dtype) for a in actual] != [(e.shape, e.dtype) for e in expected]:
         return float("inf")
-    if not expected.is_floating_point():
-        return 0.0 if actual.equal(expected) else float("inf")
-    error = [(value.double() - exact.double()).nan_to_num().norm() for value in (actual, expected)]
-    rounding = exact.double().nan_to_num().norm() * torch.finfo(expected.dtype).eps / 4
-    return float(error[0] / torch.maximum(error[1], rounding).clamp(min=1e-30))
+    if any(not e.is_floating_point() and not a.equal(e) for a, e in zip(actual, expected)):
+        return float("inf")
+    rows = [each for each in zip(actual, expected, exact) if each[1].is_floating_point()]
+    if not rows:
+        return 0.0
+    a, e, x = (torch.cat([value.double().nan_to_num().flatten() for value in values]) for values in zip(*rows))
+    rounding = x.norm() * torch.finfo(rows[0][1].dtype).eps / 4
+    return float((a - x).norm() / torch.maximum((e - x).norm(), rounding).clamp(min=1e-30))
 
 
 def read() -> list[Result]:
@@ -273,7 +286,8 @@ def page(results: Sequence[Result]) -> str:
     if others := [each for each in results if each.outcome != "ok" or not _is_whole(each)]:
         lines += ["", "## Not right, or in parts\n"]
     for each in others:
-        lines.append(f"- {each.model}, {each.mode}, {each.route}: {each.outcome}, {_reasons(each) or f'{each.difference:g}'}")
+        why = KNOWN.get((each.model, each.mode, each.route)) or _reasons(each) or f"{each.difference:g}"
+        lines.append(f"- {each.model}, {each.mode}, {each.route}: {each.outcome}, {why}")
     lines += ["", "## Calls of ATen, and why\n", "In inference by `fxc.compile`, of all models.\n"]
     lines += ["| operator | calls | models | why |", "|---|---|---|---|"]
     found = defaultdict[tuple[str, str], Counter[str]](Counter)

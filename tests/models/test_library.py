@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.models.library import ROWS
-from tests.models.status import MODES, PAGE, ROUTES, check, page, read
-
-KNOWN = {("mamba", "dynamic", "fxc.compile"): "a Python loop over the words, without the kernels of its package"}
-"""Model, mode and route -> why it is not right."""
+from tests.models.status import KNOWN, MODES, PAGE, ROUTES, check, page, read
 
 
 @pytest.mark.share(168)
