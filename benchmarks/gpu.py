@@ -38,7 +38,8 @@ TOLERANCE = 0.05
 """Of the largest number of a result. Eager rounds bfloat16 after each operator; where it is further off, twice its error."""
 
 
-Function = Callable[[Tensor], Tensor] | Callable[[Tensor, Tensor], Tensor] | Callable[[Tensor, Tensor, Tensor], Tensor]
+Result = Tensor | tuple[Tensor, ...]
+Function = Callable[[Tensor], Result] | Callable[[Tensor, Tensor], Result] | Callable[[Tensor, Tensor, Tensor], Result]
 """Of one tensor up to three."""
 
 
