@@ -52,8 +52,11 @@ def measured(layout: str, ranks: int, batch: int, links: str | None, full: bool)
         torch.compiler.reset()
         api._plan_of = recorded
         start, cpu_start = perf_counter(), process_time()
-        step = torch.compile(lambda x, y: cross_entropy(placed.model(x), y), backend="fxc", fullgraph=True, dynamic=False)
-        step(x, y).backward()
+
+        def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return cross_entropy(placed.model(x), y)
+
+        torch.compile(loss, backend="fxc", fullgraph=True, dynamic=False)(x, y).backward()
         whole, busy = perf_counter() - start, process_time() - cpu_start
     finally:
         api._plan_of = plan_of
