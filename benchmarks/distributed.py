@@ -136,7 +136,7 @@ def compared(layout: str, mesh: DeviceMesh, labels: Mapping[str, str], steps: in
         eager, fxc = (run.step(*example.make_batch(name, index, mesh.device_type)) for run in runs)
         losses = max(losses, abs(fxc / eager - 1))
         for pair in cast(Any, zip(*(run.model.parameters() for run in runs), strict=True)):
-            a, b = (each.grad.full_tensor() if isinstance(each.grad, DTensor) else each.grad for each in pair)
+            a, b = (cast(Any, each.grad.full_tensor() if isinstance(each.grad, DTensor) else each.grad) for each in pair)
             gradients = max(gradients, float((a - b).norm() / a.norm().clamp(min=1e-6)))
     differences = {"difference of losses": losses, "difference of gradients": gradients}
     return [Measurement(labels, quantity, "fxc", value, baseline="eager") for quantity, value in differences.items()]

@@ -58,7 +58,7 @@ from fxc.program.program_signature import (
 )
 from fxc.runtime import autocast
 from fxc.runtime.cache import Compiled, PlanCache
-from fxc.runtime.distributed_call import DistributedCall, Part, differentiable, local_of
+from fxc.runtime.distributed_call import DistributedCall, DTensorPart, differentiable, local_of
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.live_model import LiveModel
 from fxc.runtime.rank_store import RankStore
@@ -199,7 +199,10 @@ class _PlanMaker:
             state = program.state if local is None else {**local.state}
             plan.follow(LiveModel(modules, state, python, compile_lock, at_start, training))
         if local is not None:
-            names, parts = [spec.name for spec in signature.inputs], ([*map(Part.of, x)] for x in (local.inputs, local.results))
+            names, parts = (
+                [spec.name for spec in signature.inputs],
+                ([*map(DTensorPart.of, x)] for x in (local.inputs, local.results)),
+            )
             plan.call_through(
                 partial(DistributedCall, names=names, inputs=next(parts), results=next(parts), weights=local.weights())
             )
@@ -216,7 +219,7 @@ class _PlanMaker:
         taken = signature_of(joint.program).inputs[count : count + len(joint.names)]
         inputs = tuple(replace(spec, name=name) for spec, name in zip(taken, joint.names, strict=True))
         signature, captured = Signature(inputs, joint.nesting, {}, autocast.current()), joint.program.copy()
-        gradients = [None if gradient is None else Part.of(*gradient) for gradient in joint.gradients]
+        gradients = [None if gradient is None else DTensorPart.of(*gradient) for gradient in joint.gradients]
         with autocast.off():
             options = with_machine(replace(self.options, check_numerics=False), AOT, joint.program)
             split = str(PassSpec.of("joint", budget=options.memory_budget))
@@ -235,7 +238,7 @@ class _PlanMaker:
         plan.source = Source(_title(self.model), captured, Passes(both, options))
         python = StateReads(modules_of(self.model), self.model, joint.program.assigned)
         plan.follow(LiveModel(modules_of(self.model), state, python, compile_lock, frozenset(), True))
-        parts, results = ([*map(Part.of, specs)] for specs in (joint.inputs, joint.results))
+        parts, results = ([*map(DTensorPart.of, specs)] for specs in (joint.inputs, joint.results))
         plan.call_through(lambda run: DistributedCall(run, joint.names, parts, results, {}, gradients[count:]))
         return plan
 

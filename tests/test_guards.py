@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fxc.errors import InputError
-from fxc.runtime.guards import Guard, Names, all_of
+from fxc.runtime.guards import CodeNames, Guard, all_of
 from fxc.runtime.inputs import OtherInput, TensorInput
 from fxc.runtime.signature import Signature
 
@@ -72,7 +72,7 @@ def test_names_of_a_file_are_no_names_of_the_function() -> None:
 
 
 def test_the_first_guard_that_fails_says_why() -> None:
-    names = Names(limit=3)
+    names = CodeNames(limit=3)
     guards = [
         Guard("(y := x + 1) > 0", lambda v: InputError(f"{v[0]} is small")),
         Guard("y < limit", lambda _: InputError("large")),

@@ -26,7 +26,7 @@ from fxc.passes.joint import offload_saved
 from fxc.passes.joint.partition_min_cut.budgets import Budget
 from fxc.passes.joint.partition_min_cut.dataflow import Dataflow
 from fxc.passes.joint.partition_min_cut.knapsack import MOST, best_choices, evenly
-from fxc.passes.joint.partition_min_cut.minimum_cut import Plan
+from fxc.passes.joint.partition_min_cut.minimum_cut import Partition
 from fxc.passes.joint.partition_min_cut.network import SINK, SOURCE, Network, UnboundedCut
 from fxc.passes.joint.partition_min_cut.peak import peak_of
 from fxc.passes.joint.partition_min_cut.recomputation import LONGEST_CHAIN
@@ -187,7 +187,7 @@ def _figures(module: ModuleOp) -> tuple[int, int]:
     graph = joint_graph(module)
     flow, demand = Dataflow(graph), graph.demand()
     again = [flow.ops.index(op) for op in demand.ops if op not in graph.backward]
-    return saved_bytes(graph, HintedSizes(module).bytes), peak_of(flow, Plan(tuple(demand.saved), tuple(again)))
+    return saved_bytes(graph, HintedSizes(module).bytes), peak_of(flow, Partition(tuple(demand.saved), tuple(again)))
 
 
 def test_budgets() -> None:

@@ -23,7 +23,7 @@ from fxc.dialects.entry import find_entry
 from fxc.frontends.import_fx import import_fx
 from fxc.measure.peak import peak_bytes
 from fxc.passes.analysis.hinted_sizes import HintedSizes
-from fxc.passes.analysis.peak_memory import MemoryUse, Simulation, Step, operations_of, returned_by
+from fxc.passes.analysis.peak_memory import MemoryUse, Simulation, TrainingStep, operations_of, returned_by
 from fxc.testing import parse, run_pass
 from fxc.torch_compile import capture_joint
 from tests.models.captures import kept, loss_of, model_of
@@ -62,7 +62,7 @@ class EagerStep:
 
         return compiler
 
-    def functions(self) -> Step:
+    def functions(self) -> TrainingStep:
         """Forward and backward at the torch level, and how many results the user gets."""
         found = list[FuncOp]()
         for kind in ("forward", "backward"):
@@ -73,7 +73,7 @@ class EagerStep:
         tangents = ["tangents" in (argument.name_hint or "") for argument in found[1].args]
         marks = [DictionaryAttr({TANGENT: UnitAttr()} if each else {}) for each in tangents]
         found[1].properties["arg_attrs"] = ArrayAttr(marks)
-        return Step(found[0], found[1], len(returned_by(found[0].body.block)) - self.saved)
+        return TrainingStep(found[0], found[1], len(returned_by(found[0].body.block)) - self.saved)
 
     def run(self, results: int) -> None:
         """A step that releases what it may, as AOTAutograd does; tangents are made between."""
@@ -112,8 +112,8 @@ def test_no_order_is_worse(name: str) -> None:
     model, inputs = model_of(name, True)
     with kept(model):
         module = fxc.run_passes(capture_joint(model, inputs), "joint").module
-    before = Step.of(module)
-    after = Step.of(parse(run_pass(module, "reorder-for-memory")))
+    before = TrainingStep.of(module)
+    after = TrainingStep.of(parse(run_pass(module, "reorder-for-memory")))
     assert before is not None and after is not None
     assert after.memory().peak <= before.memory().peak
 
@@ -215,6 +215,6 @@ def test_tensors_of_the_program_are_not_saved() -> None:
         fx.output([%y, %g]) : (tensor<64xf32>, tensor<64xf32>) -> ()
       }
     """)
-    step = Step.of(parse(run_pass(module, "split-joint")))
+    step = TrainingStep.of(parse(run_pass(module, "split-joint")))
     assert step is not None and step.results == 1
     assert step.memory().live == [256, 512, 1024, 1024]

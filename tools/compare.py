@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fxc.errors import InputError
-from fxc.tools.sources import Source, running
+from fxc.tools.sources import ModelSource, running
 
 if TYPE_CHECKING:
     from fxc.program.execute import RunResult
@@ -35,7 +35,7 @@ class Verdict:
         return "\n".join([*lines, *(f"  {line}" for line in (*self.problems, *(self.notes if self.problems else ())))])
 
 
-def inputs_of_source(program: Program, source: Source) -> list[Any]:
+def inputs_of_source(program: Program, source: ModelSource) -> list[Any]:
     """The example inputs of the model in the input order of the program: matched by nesting, else by name, else in order."""
     from torch.utils._pytree import tree_leaves
 
@@ -55,7 +55,7 @@ class _Match:
     places: list[tuple[str, list[int]]]
 
 
-def _match(program: Program, source: Source) -> _Match:
+def _match(program: Program, source: ModelSource) -> _Match:
     from torch.utils._pytree import MappingKey, keystr, tree_flatten_with_path
 
     from fxc.program.execute import arguments
@@ -86,7 +86,7 @@ def _nesting(program: Program) -> Any:
     return None if attribute is None else spec_of(attribute)
 
 
-def compare_with_source(program: Program, source: Source, values: Sequence[Any], outcome: RunResult, seed: int) -> Verdict:
+def compare_with_source(program: Program, source: ModelSource, values: Sequence[Any], outcome: RunResult, seed: int) -> Verdict:
     """Run the model on copies of the same inputs and compare leaf by leaf, with the tolerances of torch.testing."""
     import torch
     from torch.utils._pytree import tree_flatten_with_path
@@ -102,7 +102,7 @@ def compare_with_source(program: Program, source: Source, values: Sequence[Any],
     return _verdict([value for _, value in actual], [value for _, value in expected], _notes(program, model))
 
 
-def _call(program: Program, source: Source, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+def _call(program: Program, source: ModelSource, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
     """``values``, the flat inputs of the program, nested as the model takes them. Copied, as the model may write them."""
     import torch
     from torch.utils._pytree import tree_leaves, tree_map, tree_unflatten

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 
-from fxc.report.graph_view import Cluster, Node, View, view_of
+from fxc.report.graph_view import Cluster, GraphView, Node, view_of
 from fxc.tools.emitters import EmitOptions
 
 STYLES = {
@@ -36,7 +36,7 @@ def emit_dot(module: ModuleOp, options: EmitOptions) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _cluster(view: View, cluster: Cluster, indent: str) -> Iterator[str]:
+def _cluster(view: GraphView, cluster: Cluster, indent: str) -> Iterator[str]:
     inner, is_root = indent + "  ", cluster.parent is None
     if not is_root:
         yield f"{indent}subgraph cluster_{cluster.id} {{"

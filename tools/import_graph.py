@@ -13,7 +13,7 @@ from pathlib import Path
 
 import networkx as nx
 
-from fxc.report.graph_view import Cluster, Edge, Node, View
+from fxc.report.graph_view import Cluster, Edge, GraphView, Node
 from fxc.report.svg import render
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,7 +134,7 @@ def layer_graph() -> nx.DiGraph[str]:
     return graph
 
 
-def view() -> View:
+def view() -> GraphView:
     """The layers as boxes, from the highest down. Edges that follow from others are omitted; none points up."""
     order, graph = list(LAYERS), layer_graph()
     down: nx.DiGraph[str] = nx.DiGraph((a, b) for a, b in graph.edges if order.index(a) > order.index(b))
@@ -142,7 +142,7 @@ def view() -> View:
     counts = {name: sum(layer(path) == name for path in MODULES.values()) for name in LAYERS}
     nodes = [Node(name, "op", (name, f"{counts[name]} modules"), 0) for name in reversed(order)]
     edges = [Edge(a, b, f"{a} imports {b}") for a, b in sorted(reduced.edges, key=lambda e: tuple(map(order.index, e)))]
-    return View(nodes, edges, [Cluster(0, "fxc", None, None)])
+    return GraphView(nodes, edges, [Cluster(0, "fxc", None, None)])
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ from fxc.dialects.plan import BOXED
 from fxc.errors import CaptureError, InputError
 from fxc.measure.peak import peak_bytes
 from fxc.options import Options
-from fxc.passes.analysis.peak_memory import Step
+from fxc.passes.analysis.peak_memory import TrainingStep
 from fxc.pipelines import AOT
 from fxc.program.program import Program
 from fxc.runtime.units import bytes_text
 from fxc.tools.command_line import progress
-from fxc.tools.sources import Source, load_source
+from fxc.tools.sources import ModelSource, load_source
 from fxc.tools.svg_plot import BLUE, GREY, ORANGE, svg_plot
 from fxc.torch_compile import capture_joint, joint_pipeline
 
@@ -59,24 +59,24 @@ def measure(text: str, budgets: Sequence[str]) -> list[Peak]:
 def planned_peak(joint: Program, options: Options) -> int:
     """The peak of a step as planned for ``options``, whose caller holds the tangents."""
     Passes(joint_pipeline(options), options).run(joint)
-    step = Step.of(joint.module)
+    step = TrainingStep.of(joint.module)
     assert step is not None
     step.backward.attributes[BOXED] = UnitAttr()
     options = with_machine(options, AOT, joint)
     Passes(f"builtin.module(builtin.module({pipeline_for(AOT, options)}))", options).run(joint)
-    step = Step.of(joint.module)
+    step = TrainingStep.of(joint.module)
     assert step is not None
     return step.memory(held=True).peak
 
 
 def _of_eager(joint: Program) -> int:
     Passes("lower-to-torch,partition-default,split-joint", Options()).run(joint)
-    step = Step.of(joint.module)
+    step = TrainingStep.of(joint.module)
     assert step is not None
     return step.memory().peak
 
 
-def _joint(source: Source) -> Program:
+def _joint(source: ModelSource) -> Program:
     import torch
 
     torch.compiler.reset()
@@ -94,7 +94,7 @@ def run_step(call: Callable[..., Any], args: Sequence[Any]) -> None:
     torch.autograd.backward(results, [torch.ones_like(result) for result in results])
 
 
-def step_peak(source: Source, call: Callable[..., Any]) -> int:
+def step_peak(source: ModelSource, call: Callable[..., Any]) -> int:
     """The measured peak of the second step of ``call``, in which nothing is compiled."""
     from torch import Tensor, nn
     from torch.utils._pytree import tree_leaves

@@ -28,7 +28,7 @@ EXPORT = "write the file by torch.export.save, with this version of PyTorch"
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """``model``: a module, a function or an ExportedProgram. ``args``: its example inputs."""
 
     name: str
@@ -36,7 +36,7 @@ class Source:
     args: tuple[Any, ...]
 
 
-def load_source(text: str, *, train: bool = False) -> Source:
+def load_source(text: str, *, train: bool = False) -> ModelSource:
     """The model of ``text``, in train or eval mode, and its example inputs. InputError where there is none.
 
     PyTorch's generator is seeded first, so a model with random weights is the same model each time.
@@ -147,7 +147,7 @@ def _first_on_path(folder: str) -> Generator[None]:
             sys.path.remove(folder)
 
 
-def _made(text: str, module: ModuleType, name: str) -> Source:
+def _made(text: str, module: ModuleType, name: str) -> ModelSource:
     """The result of the factory: a model, or (model, inputs); without inputs, those of ``get_inputs``."""
     import torch
 
@@ -166,10 +166,10 @@ def _made(text: str, module: ModuleType, name: str) -> Source:
     if not callable(model):
         raise InputError(f"{text} returns {type(model).__name__} {model!r:.60}, not a model", hint="return (model, inputs)")
     several = isinstance(inputs, (tuple, list))
-    return Source(text, model, tuple(cast("list[Any]", inputs)) if several else (inputs,))
+    return ModelSource(text, model, tuple(cast("list[Any]", inputs)) if several else (inputs,))
 
 
-def _exported(path: str) -> Source:
+def _exported(path: str) -> ModelSource:
     import torch
 
     if not Path(path).is_file():
@@ -182,4 +182,4 @@ def _exported(path: str) -> Source:
         message = f"{path} is not a program that torch.export can load: {str(error).splitlines()[0]}"
         raise CaptureError(message, hint=EXPORT) from error
     args, _ = program.example_inputs or ((), {})
-    return Source(path, program, tuple(args))
+    return ModelSource(path, program, tuple(args))

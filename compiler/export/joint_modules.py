@@ -29,14 +29,14 @@ from fxc.passes.analysis.write_backs import MUTATES
 from fxc.program.program import Program
 
 
-class Part(torch.nn.Module):
+class JointPart(torch.nn.Module):
     """The forward or the backward of a joint graph, as a program. It runs as a graph, for tracing and debugging."""
 
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
 
-    def __deepcopy__(self, memo: Any) -> Part:
+    def __deepcopy__(self, memo: Any) -> JointPart:
         return self
 
     @cached_property
@@ -51,7 +51,7 @@ def program_of(graph: GraphModule, imported: Callable[[GraphModule], Program]) -
     """The program of a graph that AOTAutograd compiles: of a part, or else ``imported``. The caller may change it."""
     calls = graph.graph.find_nodes(op="call_module")
     part = graph.get_submodule(str(calls[0].target)) if calls else None
-    return part.program.copy() if isinstance(part, Part) else imported(graph)
+    return part.program.copy() if isinstance(part, JointPart) else imported(graph)
 
 
 def modules_of(joint: GraphModule, program: Program, forward_results: int) -> tuple[GraphModule, GraphModule]:
@@ -132,7 +132,7 @@ def _module(program: Program, inputs: Sequence[tuple[str, Mapping[str, Any]]], r
     ``results``: for each a node or the metadata of a node, which is the metadata of the result.
     """
     root, graph = torch.nn.Module(), Graph()
-    root.add_module("program", Part(program))
+    root.add_module("program", JointPart(program))
     for name, facts in inputs:
         graph.placeholder(name).meta = dict(facts)
     placeholders = graph.find_nodes(op="placeholder")

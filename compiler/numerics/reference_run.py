@@ -29,9 +29,9 @@ from fxc.interpret.binding import Binding, without_new_values
 from fxc.interpret.example_values import Seeded
 from fxc.interpret.tile_level import launch
 from fxc.interpret.torch_level import ReferenceInterpreter, Watch
-from fxc.passes.analysis.peak_memory import Step
+from fxc.passes.analysis.peak_memory import TrainingStep
 
-Subject: TypeAlias = func.FuncOp | SubgraphOp | Step
+Subject: TypeAlias = func.FuncOp | SubgraphOp | TrainingStep
 """A function, a call of one that has a derivative, or the two parts of a joint graph."""
 
 _Make: TypeAlias = Callable[[Attribute, str], Any]
@@ -103,7 +103,7 @@ class ReferenceRun:
                 torch.set_rng_state(self.generator)
             if isinstance(subject, SubgraphOp):
                 return self._gradients(subject, interpreter, make)
-            if isinstance(subject, Step):
+            if isinstance(subject, TrainingStep):
                 return self._step(subject, bound, make)
             return self._call(subject, binding, interpreter, make)
 
@@ -123,7 +123,7 @@ class ReferenceRun:
         return ReferenceResult(tree_leaves(results), left)
 
     def _step(
-        self, step: Step, bound: Callable[[ModuleOp], tuple[Binding, ReferenceInterpreter]], make: _Make
+        self, step: TrainingStep, bound: Callable[[ModuleOp], tuple[Binding, ReferenceInterpreter]], make: _Make
     ) -> ReferenceResult:
         """Return the results of the forward and the gradients of the backward, which takes what the forward saves."""
         count, primals = len(step.saved()), len(_inputs(step.forward))
@@ -182,7 +182,7 @@ def public_functions(module: ModuleOp) -> list[func.FuncOp]:
 def subjects(module: ModuleOp) -> dict[str, Subject]:
     """Return the parts of ``module`` that can run: public functions by name, functions with a derivative, and a split step."""
     found: dict[str, Subject] = {f"@{function.sym_name.data}": function for function in public_functions(module)}
-    if (step := Step.of(module)) is not None:
+    if (step := TrainingStep.of(module)) is not None:
         found.setdefault(f"@{step.forward.sym_name.data}", step)
     for op in module.walk():
         if isinstance(op, SubgraphOp) and op.gradient is not None:
@@ -202,7 +202,7 @@ def interface(subject: Subject) -> object:
 
 def why_not(module: ModuleOp, subject: Subject) -> str | None:
     """Return why the reference interpreter cannot run ``subject``; None if no obstacle is known."""
-    if isinstance(subject, Step):
+    if isinstance(subject, TrainingStep):
         if any("fx.mutates" in attributes.data for attributes in subject.backward.res_attrs or ()):
             return "its backward writes to arguments"
         return why_not(module_of(subject.forward), subject.forward) or why_not(module_of(subject.backward), subject.backward)
@@ -260,7 +260,7 @@ def _inputs(function: func.FuncOp) -> list[str]:
     return [name for name in _argument_names(function) if not name.startswith(_STATE)]
 
 
-def _inputs_of_step(step: Step) -> int:
+def _inputs_of_step(step: TrainingStep) -> int:
     return len(_inputs(step.forward)) + len(_inputs(step.backward)) - len(step.saved())
 
 

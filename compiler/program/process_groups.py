@@ -174,17 +174,17 @@ def call_of(program: Program, signature: Signature) -> Callable[[Callable[..., A
         return None
     from torch.distributed.tensor import Partial, Replicate, Shard
 
-    from fxc.runtime.distributed_call import DistributedCall, Part
+    from fxc.runtime.distributed_call import DistributedCall, DTensorPart
 
     made, kinds = {name: mesh_of(op) for name, op in meshes.items()}, {"shard": Shard, "partial": Partial}
 
-    def part(layout: Attribute | None) -> Part | None:
+    def part(layout: Attribute | None) -> DTensorPart | None:
         if not isinstance(layout, LayoutAttr):
             return None
         placements = [
             Replicate() if detail is None else kinds[kind](detail) for kind, detail in (p.data for p in layout.placements)
         ]
-        return Part(made[layout.mesh.string_value()], tuple(placements))
+        return DTensorPart(made[layout.mesh.string_value()], tuple(placements))
 
     names, inputs, results = [spec.name for spec in signature.inputs], [*map(part, layouts)], [*map(part, returns)]
     return lambda run: DistributedCall(run, names, inputs, results, {})

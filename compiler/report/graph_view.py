@@ -50,13 +50,13 @@ class Edge:
 
 
 @dataclass
-class View:
+class GraphView:
     nodes: list[Node] = field(default_factory=list[Node])
     edges: list[Edge] = field(default_factory=list[Edge])
     clusters: list[Cluster] = field(default_factory=list[Cluster])
 
 
-def view_of(module: ModuleOp) -> View:
+def view_of(module: ModuleOp) -> GraphView:
     """All of ``module`` except declarations."""
     builder = _Builder()
     builder.region(module.body, builder.cluster("module", None, None))
@@ -65,7 +65,7 @@ def view_of(module: ModuleOp) -> View:
 
 class _Builder:
     def __init__(self) -> None:
-        self.view = View()
+        self.view = GraphView()
         self.makers = dict[SSAValue, str]()
 
     def cluster(self, label: str, parent: int | None, owner: str | None) -> int:

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from fxc.bridge.location import module_stack
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
-from fxc.report.graph_view import Cluster, Edge, Node, View, op_label, short_type
+from fxc.report.graph_view import Cluster, Edge, GraphView, Node, op_label, short_type
 
 
 @dataclass
@@ -21,7 +21,7 @@ class ModuleGraph:
     name: str
     type: str
     ops: int = 0
-    view: View = field(default_factory=lambda: View(clusters=[Cluster(0, "module", None, None)]))
+    view: GraphView = field(default_factory=lambda: GraphView(clusters=[Cluster(0, "module", None, None)]))
     inner: dict[str, ModuleGraph] = field(default_factory=dict[str, "ModuleGraph"])
 
     @property

@@ -8,7 +8,7 @@ from html import escape
 import networkx as nx
 from xdsl.dialects.builtin import ModuleOp
 
-from fxc.report.graph_view import Node, View, view_of
+from fxc.report.graph_view import GraphView, Node, view_of
 
 FILLS = {"input": "#dbeafe", "parameter": "#f3f4f6", "op": "#ffffff", "output": "#dcfce7", "module": "#fef3c7"}
 CHARACTER, LINE, PADDING, GAP, LAYER = 6.7, 14, 8, 24, 46
@@ -22,7 +22,7 @@ def emit_svg(module: ModuleOp, options: object) -> str:
     return render(view_of(module))
 
 
-def render(view: View) -> str:
+def render(view: GraphView) -> str:
     """``view`` as SVG."""
     layers = _layers(view)
     boxes, width, height = _boxes(layers)
@@ -36,7 +36,7 @@ def render(view: View) -> str:
     return "\n".join([head, f"<defs>{arrow}</defs>", back, *shapes, "</svg>"]) + "\n"
 
 
-def _edges(view: View) -> list[tuple[str, str, str, bool]]:
+def _edges(view: GraphView) -> list[tuple[str, str, str, bool]]:
     """(from, to, label, dashed): values, and dashed edges from an op to its regions."""
     edges = [(edge.source, edge.target, edge.label, False) for edge in view.edges]
     for cluster in view.clusters:
@@ -46,7 +46,7 @@ def _edges(view: View) -> list[tuple[str, str, str, bool]]:
     return edges
 
 
-def _layers(view: View) -> list[list[Node]]:
+def _layers(view: GraphView) -> list[list[Node]]:
     """Assign each node to the layer below all that it reads; a node without operands to the one above its first reader."""
     order = {node.id: index for index, node in enumerate(view.nodes)}
     graph: nx.DiGraph[str] = nx.DiGraph()

@@ -47,19 +47,19 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Part:
+class ArenaPart:
     """The arena of a called function: ``bytes`` bytes from ``offset``, with the contents ``places``."""
 
     offset: int
     bytes: int
-    places: tuple[Place | Part, ...]
+    places: tuple[Place | ArenaPart, ...]
 
     def within(self, block: torch.Tensor) -> Arena:
         """The arena in ``block``, a tensor of bytes."""
         return _arena(block[self.offset : self.offset + self.bytes], self.places)
 
 
-def _arena(block: torch.Tensor, places: Sequence[Place | Part]) -> Arena:
+def _arena(block: torch.Tensor, places: Sequence[Place | ArenaPart]) -> Arena:
     return (block, *(place.within(block) for place in places))
 
 
@@ -75,7 +75,7 @@ class Arenas:
 
     _all: ClassVar[WeakSet[Arenas]] = WeakSet()
 
-    def __init__(self, bytes: int, places: Sequence[Place | Part]) -> None:
+    def __init__(self, bytes: int, places: Sequence[Place | ArenaPart]) -> None:
         self.bytes, self.places = bytes, tuple(places)
         self._idle = list[Arena]()
         self.give_back = self._idle.append
@@ -110,7 +110,7 @@ class Arenas:
 class NewArenas:
     """Allocate a block for each call, from the allocator of ``device``."""
 
-    def __init__(self, bytes: int, places: Sequence[Place | Part], device: str) -> None:
+    def __init__(self, bytes: int, places: Sequence[Place | ArenaPart], device: str) -> None:
         self.bytes, self.places, self.device = bytes, tuple(places), torch.device(device)
 
     def take(self) -> Arena:

@@ -16,14 +16,14 @@ _AGAIN = "redistribute it, or compile again with an example of this layout"
 
 
 @dataclass(frozen=True)
-class Part:
+class DTensorPart:
     """A tensor as a part of a DTensor: its mesh, and a placement for each axis."""
 
     mesh: Any
     placements: tuple[Any, ...]
 
     @classmethod
-    def of(cls, spec: Any) -> Part | None:
+    def of(cls, spec: Any) -> DTensorPart | None:
         """The part that PyTorch's specification states."""
         return None if spec is None else cls(spec.mesh, tuple(spec.placements))
 
@@ -42,15 +42,15 @@ class DistributedCall:
 
     run: Callable[..., Any]
     names: Sequence[str]
-    inputs: Sequence[Part | None]
-    results: Sequence[Part | None]
+    inputs: Sequence[DTensorPart | None]
+    results: Sequence[DTensorPart | None]
     weights: Mapping[str, tuple[Any, Any]]
-    gradients: Sequence[Part | None] = ()
+    gradients: Sequence[DTensorPart | None] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, nesting = tree_flatten((args, kwargs))
         for name, expected, value in zip(self.names, self.inputs, leaves, strict=False):
-            if (found := Part.of(getattr(value, "_spec", None))) != expected:
+            if (found := DTensorPart.of(getattr(value, "_spec", None))) != expected:
                 raise InputError(f"input {name} is {_text(found)}, but {_text(expected)} is expected", hint=_AGAIN)
         for name, (whole, local) in self.weights.items():
             if whole._local_tensor is not local:
@@ -62,7 +62,7 @@ class DistributedCall:
         return tree_unflatten([_whole(*each) for each in zip(returned, self.results, strict=True)], nesting)
 
 
-def local_of(value: Any, gradient: Part | None = None) -> Any:
+def local_of(value: Any, gradient: DTensorPart | None = None) -> Any:
     """The local tensor of a DTensor, whose ``gradient`` autograd makes a DTensor; other values unchanged."""
     from torch.distributed.tensor import DTensor
 
@@ -100,11 +100,11 @@ def differentiable(
     return Step.apply  # type: ignore[return-value]
 
 
-def _whole(value: Any, part: Part | None) -> Any:
+def _whole(value: Any, part: DTensorPart | None) -> Any:
     from torch.distributed.tensor import DTensor
 
     return value if part is None else DTensor.from_local(value, part.mesh, part.placements, run_check=False)
 
 
-def _text(part: Part | None) -> str:
+def _text(part: DTensorPart | None) -> str:
     return "no DTensor" if part is None else f"a DTensor of {part}"

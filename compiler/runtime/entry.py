@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from fxc.runtime import autocast
-from fxc.runtime.guards import KnownTensors, Names, all_of, plain_tests, untransformed_tests
+from fxc.runtime.guards import CodeNames, KnownTensors, all_of, plain_tests, untransformed_tests
 from fxc.runtime.host_program import HostProgram, Weight
 from fxc.runtime.inputs import TensorInput
 from fxc.runtime.lazy import is_legacy_batched
@@ -30,7 +30,7 @@ def entry(
 
     ``counter.hits`` counts the calls that fit. ``is_same``: whether the model is unchanged since compilation.
     """
-    names = Names(
+    names = CodeNames(
         main=program.main,
         other=other,
         is_same=is_same,
@@ -57,7 +57,7 @@ def entry(
 
 def boxed_entry(program: HostProgram, signature: Signature, other: Callable[..., Any]) -> Callable[[list[Any]], Any]:
     """Return the function of a list of inputs that runs ``program``, which empties it, if they fit, else ``other(*inputs)``."""
-    names = Names(
+    names = CodeNames(
         main=program.main,
         other=other,
         fits=check(program, signature, range(len(signature.inputs))),
@@ -70,12 +70,12 @@ def boxed_entry(program: HostProgram, signature: Signature, other: Callable[...,
 
 def check(program: HostProgram, signature: Signature, places: Sequence[int]) -> Callable[[Sequence[Any]], bool]:
     """Return a check whether ``program.main`` accepts a list of arguments. ``signature`` describes those at ``places``."""
-    names = Names()
+    names = CodeNames()
     unpacked = [f"x{i} = args[{place}]" for i, place in enumerate(places)]
     return names.function(["args"], [*unpacked, f"return {all_of(_fitting(program, signature, names))}"])
 
 
-def _fitting(program: HostProgram, signature: Signature, names: Names) -> list[str]:
+def _fitting(program: HostProgram, signature: Signature, names: CodeNames) -> list[str]:
     """Return tests that ``main`` accepts the inputs. Tensors like those of earlier calls take a fast path."""
     tests = [guard.test for guard in signature.input_guards(names)]
     for name, spec in zip(signature.names, signature.inputs, strict=True):
@@ -93,7 +93,7 @@ def _fitting(program: HostProgram, signature: Signature, names: Names) -> list[s
     return [no_autocast, no_tangents, fits, *memory]
 
 
-def _weight_tests(weights: Sequence[Weight], names: Names) -> Iterator[str]:
+def _weight_tests(weights: Sequence[Weight], names: CodeNames) -> Iterator[str]:
     """Yield one test for each group of weights with equal specs: one per weight is slower to compile and to run."""
     groups = defaultdict[Any, list[Weight]](list)
     for weight in weights:

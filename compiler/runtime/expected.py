@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from fxc.errors import BoundsError, InputError
-from fxc.runtime.guards import Names, all_of
+from fxc.runtime.guards import CodeNames, all_of
 from fxc.runtime.native_kernel import TensorSpec, spec_tests
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def origin(value: Any) -> tuple[str, tuple[Any, ...]] | None:
 
 def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
     """Return a check of a tensor against ``spec``: copies it if strides differ, raises InputError for other mismatches."""
-    names = Names()
+    names = CodeNames()
     lines = [
         f"if {all_of(spec_tests('value', names, spec))}: return value",
         f"return {names.of(partial(_accepted, spec))}(value)",

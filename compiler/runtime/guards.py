@@ -1,8 +1,8 @@
 """Guards: the conditions under which a call may run compiled code, as one generated Python function.
 
 A guard is a test, a Python expression over the values of a call, and the error for when it is false. ``all_of`` joins tests,
-``Names.function`` compiles them, and ``check`` raises the error of the first that fails. Tests refer to constants through
-``Names``, so no content of a file becomes part of generated code.
+``CodeNames.function`` compiles them, and ``check`` raises the error of the first that fails. Tests refer to constants through
+``CodeNames``, so no content of a file becomes part of generated code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Guard:
     error: Callable[[Values], InputError]
 
 
-class Names:
+class CodeNames:
     """The names in generated code: constants that the code refers to beside its parameters."""
 
     def __init__(self, **names: Any) -> None:
@@ -77,7 +77,14 @@ def all_of(tests: Iterable[str]) -> str:
 
 
 def tensor_tests(
-    x: str, names: Names, dtype: torch.dtype, device: torch.device, sizes: str, strides: str | None, *, is_plain: bool = False
+    x: str,
+    names: CodeNames,
+    dtype: torch.dtype,
+    device: torch.device,
+    sizes: str,
+    strides: str | None,
+    *,
+    is_plain: bool = False,
 ) -> tuple[str, str, str, str, str]:
     """Return tests of dtype, device, layout, sizes and strides of the tensor named ``x``.
 
@@ -108,7 +115,7 @@ def plain_tests(x: str, dtype: torch.dtype) -> list[str]:
     return [f"type({x}) in plain", *lazy]
 
 
-def untransformed_tests(names: Names) -> tuple[str, str]:
+def untransformed_tests(names: CodeNames) -> tuple[str, str]:
     """Return tests that no transform of torch.func, and no forward-mode differentiation, is active: both trace operators."""
     return f"not {names.of(transforms_are_active)}()", f"{names.of(forward_ad)}._current_level < 0"
 

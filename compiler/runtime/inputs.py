@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import OTHER_VERSION, InputError
-from fxc.runtime.guards import Guard, Names, tensor_tests
+from fxc.runtime.guards import CodeNames, Guard, tensor_tests
 from fxc.runtime.shared_memory import WITHOUT_SHARING, back, copied, shared_pair, starts_later
 from fxc.runtime.size_expressions import Dim, value_of
 
@@ -90,7 +90,7 @@ _MOST = 16
 """The maximum number of values in an error message."""
 
 
-def input_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], names: Names) -> Iterator[Guard]:
+def input_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], names: CodeNames) -> Iterator[Guard]:
     """Yield the guards of the inputs ``x0``, ``x1``, ... and of their sizes.
 
     Guards of single inputs precede guards of several: the order of guards is that of errors.
@@ -103,14 +103,14 @@ def input_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], name
     yield from map(writer.condition, conditions)
 
 
-def size_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], names: Names) -> Iterator[Guard]:
+def size_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], names: CodeNames) -> Iterator[Guard]:
     """Yield the guards of ``input_guards``, except those of strides and elements."""
     writer = _Writer(bounds, names)
     yield from writer.inputs(inputs)
     yield from map(writer.condition, conditions)
 
 
-def memory_guards(inputs: Inputs, names: Names) -> Iterator[Guard]:
+def memory_guards(inputs: Inputs, names: CodeNames) -> Iterator[Guard]:
     """Yield the guards of the memory of inputs that pass ``input_guards``.
 
     Some inputs must begin at the start of their storage, and none may share memory with an input that may be written.
@@ -146,7 +146,7 @@ class _Symbol:
 
 
 class _Writer:
-    def __init__(self, bounds: Bounds, names: Names) -> None:
+    def __init__(self, bounds: Bounds, names: CodeNames) -> None:
         self.bounds, self.names = bounds, names
         self.symbols = dict[str, _Symbol]()
 

@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import InputError
-from fxc.runtime.guards import PLAIN, Names, all_of
+from fxc.runtime.guards import PLAIN, CodeNames, all_of
 from fxc.runtime.shared_memory import starts_later
 
 _AGAIN = "compile the model again"
@@ -169,7 +169,7 @@ def _joined(path: str, name: str) -> str:
 
 def _comparison(places: Sequence[Read], stores: Sequence[Any], at_start: Sequence[torch.Tensor]) -> Callable[[], bool]:
     """Return a check that values and lengths of containers are unchanged, and tensors begin at their storage's start."""
-    names = Names()
+    names = CodeNames()
     cells = [place for place in places if isinstance(place.store, CellType)]
     sets = [place for place in places if isinstance(place.store, set)]
     places = [place for place in places if not isinstance(place.store, (CellType, set))]

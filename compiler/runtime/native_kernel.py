@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import BoundsError, InputError
-from fxc.runtime.guards import CPU, Names, all_of, plain_tests, tensor_tests, untransformed_tests
+from fxc.runtime.guards import CPU, CodeNames, all_of, plain_tests, tensor_tests, untransformed_tests
 from fxc.runtime.lazy import has_tangent, is_wrapped, resolved
 from fxc.runtime.memory_cache import CACHED_FROM, memory_cache
 
@@ -276,7 +276,7 @@ class NativeKernel(TensorKernel):
             lines.insert(0, "get_num_threads()")  # makes torch.set_num_threads effective for OpenMP in a new thread
         names = {"code": code, "get_num_threads": torch.get_num_threads, "fail": self.fail}
         self._call = specialized(self, lines, names)
-        self._start = Names(**names).function([*values, *scalar_names], lines)
+        self._start = CodeNames(**names).function([*values, *scalar_names], lines)
         self._write = specialized_write(self, lines, names) if self.is_dynamic else super().write
 
     def write(self, *values: Any) -> None:
@@ -293,7 +293,7 @@ def specialized(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, 
     ...; ``globals``: the other names in these lines.
     """
     tensors = [f"x{i}" for i in range(len(kernel.inputs))]
-    names = Names(kernel=kernel, **globals)
+    names = CodeNames(kernel=kernel, **globals)
     tests = _tests(kernel, tensors, kernel.inputs, names)
     results = [f"y{i}" for i in range(len(kernel.outputs))]
     makers = [names.of(_maker(spec)) for spec in kernel.outputs]
@@ -327,7 +327,7 @@ def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping
     """Generate the body of ``kernel.write``, with ``run`` and ``globals`` as in ``specialized``."""
     tensors, results = [f"x{i}" for i in range(len(kernel.inputs))], [f"y{i}" for i in range(len(kernel.outputs))]
     scalars = [f"n{i}" for i in range(len(kernel.scalars))]
-    names = Names(kernel=kernel, inf=inf, nan=nan, **globals)
+    names = CodeNames(kernel=kernel, inf=inf, nan=nan, **globals)
     tests = _tests(kernel, [*tensors, *results], [*kernel.inputs, *kernel.outputs], names)
     arguments = ", ".join([*tensors, *scalars])
     lines = [f"if not ({tests}):", f"    return kernel.into([{arguments}], [{', '.join(results)}])"]
@@ -337,7 +337,7 @@ def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping
     return names.function([*tensors, *scalars, *results], [*lines, *run])
 
 
-def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSpec], names: Names) -> str:
+def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSpec], names: CodeNames) -> str:
     """Return an expression that is true if the tensors with these names fit ``specs``."""
     pairs = zip(values, specs, strict=True)
     each = (test for x, spec in pairs for test in spec_tests(x, names, spec, partial(_text, kernel)))
@@ -347,7 +347,7 @@ def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSp
 
 
 def spec_tests(
-    x: str, names: Names, spec: TensorSpec, text: Callable[[Sequence[Steps]], str] = lambda _: ""
+    x: str, names: CodeNames, spec: TensorSpec, text: Callable[[Sequence[Steps]], str] = lambda _: ""
 ) -> tuple[str, ...]:
     """Return tests that the tensor named ``x`` fits ``spec`` and is not lazy.
 

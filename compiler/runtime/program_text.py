@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 
-from fxc.runtime.arena import Arenas, Part, Place
+from fxc.runtime.arena import ArenaPart, Arenas, Place
 from fxc.runtime.expected import expected, origin, passed
 from fxc.runtime.host_program import HostFacts, HostProgram, KernelCode, Weight
 from fxc.runtime.memory_cache import MemoryCache, memory_cache
@@ -104,7 +104,7 @@ def _operators() -> dict[int, str]:
     return {id(op._op): f"{op}" for packet in packets for op in packet.values() if isinstance(op, torch._ops.OpOverload)}
 
 
-_MAKERS = (Arenas, HostFacts, Part, Place, TensorSpec, Weight, expected, memory_cache, operator, passed)
+_MAKERS = (Arenas, HostFacts, ArenaPart, Place, TensorSpec, Weight, expected, memory_cache, operator, passed)
 _TOOLS: Mapping[str, Any] = MappingProxyType({"torch": torch} | {each.__name__: each for each in _MAKERS})
 """The names in texts other than the tensors and kernels of a program."""
 

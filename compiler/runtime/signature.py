@@ -15,7 +15,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 
 from fxc.errors import InputError, nearest
 from fxc.runtime import autocast
-from fxc.runtime.guards import Guard, Names, all_of
+from fxc.runtime.guards import CodeNames, Guard, all_of
 from fxc.runtime.inputs import OtherInput, TensorInput, input_guards, memory_guards, size_guards
 
 _RECOMPILE = "pass inputs like those of the example, or compile again with an example of this kind"
@@ -66,7 +66,7 @@ class Signature:
     def _take_out(self) -> Callable[..., tuple[Any, ...] | None]:
         """A function that extracts inputs from builtin containers; None for others, or for keywords in another order."""
         assert self.nesting is not None
-        names, (args, kwargs) = Names(), self.nesting.children()
+        names, (args, kwargs) = CodeNames(), self.nesting.children()
         lines = [*_unpacking(args, "args", 0, names), *_unpacking(kwargs, "kwargs", args.num_leaves, names)]
         return names.function(["args", "kwargs"], [*lines, f"return ({''.join(f'{name}, ' for name in self.names)})"])
 
@@ -75,11 +75,11 @@ class Signature:
         """The names of the inputs in guards."""
         return [f"x{i}" for i in range(len(self.inputs))]
 
-    def input_guards(self, names: Names) -> list[Guard]:
+    def input_guards(self, names: CodeNames) -> list[Guard]:
         """Return the guards of the inputs, except those of their memory."""
         return [*input_guards(self.inputs, self.bounds, self.conditions, names)]
 
-    def memory_guards(self, names: Names) -> list[Guard]:
+    def memory_guards(self, names: CodeNames) -> list[Guard]:
         """Return the guards of the memory of inputs that pass ``input_guards``."""
         return [*memory_guards(self.inputs, names)]
 
@@ -89,18 +89,18 @@ class Signature:
             return run
 
         def refuse(args: Sequence[Any]) -> None:
-            names = Names()
+            names = CodeNames()
             names.check([*size_guards(self.inputs, self.bounds, self.conditions, names)], self.names, args)
 
-        names = Names(run=run, refuse=refuse)
+        names = CodeNames(run=run, refuse=refuse)
         tests = [guard.test for guard in size_guards(self.inputs, self.bounds, self.conditions, names)]
         lines = [f"{', '.join(self.names)}, = args", f"if not ({all_of(tests)}): refuse(args)", "return run(*args)"]
         return names.function(["*args"], lines)
 
-    def _guards(self, names: Names) -> list[Guard]:
+    def _guards(self, names: CodeNames) -> list[Guard]:
         return [self.context_guard(names), *self.input_guards(names), *self.memory_guards(names)]
 
-    def context_guard(self, names: Names) -> Guard:
+    def context_guard(self, names: CodeNames) -> Guard:
         """Return the guard of the autocast state of a call."""
         there, current = self.autocast, autocast.current
 
@@ -116,7 +116,7 @@ class Signature:
     @cached_property
     def fits_leaves(self) -> Callable[[Sequence[Any]], bool]:
         """``fits`` for flat inputs."""
-        names = Names()
+        names = CodeNames()
         unpack = [f"{', '.join(self.names)}, = leaves"] if self.inputs else []
         return names.function(["leaves"], [*unpack, f"return {all_of(guard.test for guard in self._guards(names))}"])
 
@@ -124,7 +124,7 @@ class Signature:
         """Raise InputError, naming the argument and what was expected, unless a call with these inputs fits."""
         if self.fits(tuple(args), dict(kwargs)):
             return
-        names = Names()
+        names = CodeNames()
         names.check([self.context_guard(names)], [], [])
         names.check(self._guards(names), self.names, self._flat(args, kwargs))
 
@@ -159,7 +159,7 @@ class Signature:
         return next(f"input {key} is nested otherwise than in the example: {b}, expected {a}" for key, a, b in pairs if a != b)
 
 
-def _unpacking(spec: TreeSpec, value: str, first: int, names: Names) -> Iterator[str]:
+def _unpacking(spec: TreeSpec, value: str, first: int, names: CodeNames) -> Iterator[str]:
     """Yield lines that unpack ``value``, whose inputs start at number ``first``, or return None if its structure differs."""
     if spec.type not in (tuple, list, dict):
         yield "return None"

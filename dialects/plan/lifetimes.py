@@ -34,7 +34,7 @@ def check_releases(block: Block, released: Callable[[Operation], Sequence[SSAVal
         gone.update(released(op))
 
 
-class Names:
+class MemoryNames:
     """Tracks the names of memory through a block: the defining value and views, until all are released."""
 
     def __init__(self, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
@@ -70,7 +70,7 @@ class ArenaCheck:
     """Tracks the buffers of one arena through a block, op by op."""
 
     def __init__(self, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
-        self.names = Names(released)
+        self.names = MemoryNames(released)
         self.places = list[tuple[int, int]]()
         """First byte and end of each live buffer, sorted; they do not overlap."""
         self.place_of = dict[SSAValue, tuple[int, int]]()

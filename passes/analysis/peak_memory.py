@@ -45,7 +45,7 @@ class MemoryUse:
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """A training step: ``forward`` returns its ``results``, which the caller holds, then saved tensors, then saved numbers.
 
     ``backward`` takes numbers, tensors, and tangents, and releases each after its last use, except what the caller holds.
@@ -56,7 +56,7 @@ class Step:
     results: int
 
     @classmethod
-    def of(cls, module: ModuleOp) -> Step | None:
+    def of(cls, module: ModuleOp) -> TrainingStep | None:
         """The step whose parts are nested modules of ``module``, as after ``split-joint``."""
         parts = {part.sym_name.data: part for part in module.ops if isinstance(part, ModuleOp) and part.sym_name is not None}
         forward, backward = (find_entry(parts[name]) if name in parts else None for name in ("forward", "backward"))

@@ -17,7 +17,7 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops import torch_op
 
 
-class Numbers:
+class SizeQueries:
     """Inserts the queries of symbolic sizes.
 
     A size that an argument of the block has is queried once, at the start of the block; any other before the group that needs

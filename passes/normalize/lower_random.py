@@ -41,7 +41,7 @@ from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import is_default
-from fxc.passes.operators.sampling import Numbers
+from fxc.passes.operators.sampling import RandomNumbers
 from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.decomposition import put_in_place
 
@@ -101,7 +101,7 @@ def _lower(draws: list[TorchOp]) -> None:
 
 
 def _replace(op: TorchOp, seed: SSAValue, streams: Iterator[int]) -> bool:
-    numbers, sampled = Numbers(op, seed, streams), operator_of(op).sampled
+    numbers, sampled = RandomNumbers(op, seed, streams), operator_of(op).sampled
     assert sampled is not None
     results = sampled(numbers, op.bound())
     if results is None or any(result.type != old.type for result, old in zip(results, op.results, strict=True)):

@@ -19,7 +19,7 @@ WIDEST_RANGE = 1 << 31
 """The maximum range of random integers: for larger ranges, 53 bits are not uniform enough."""
 
 
-class Numbers:
+class RandomNumbers:
     """Builds the ops that replace the random ``op``, in ``parts``. Each of ``streams`` is used once."""
 
     def __init__(self, op: TorchOp, seed: SSAValue, streams: Iterator[int]) -> None:
@@ -94,36 +94,36 @@ class Numbers:
         return self.call(operator, [self.uniform("float64" if wide else "float32"), share], dtype_name(i1))
 
 
-Samples: TypeAlias = Callable[[Numbers, Mapping[str, Tree]], list[SSAValue] | None]
+Samples: TypeAlias = Callable[[RandomNumbers, Mapping[str, Tree]], list[SSAValue] | None]
 """Builds the results of an op from its arguments; None if it does not support these arguments."""
 
 
-def rand(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+def rand(n: RandomNumbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
     return [n.uniform(n.dtype)]
 
 
-def uniform(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+def uniform(n: RandomNumbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     low, high = number(bound.get("from", float_attr(0.0))), number(bound.get("to", float_attr(1.0)))
     if low is None or high is None:
         return None
     return [n.converted(n.scaled(n.uniform(n.precision), float_attr(high - low), float_attr(low)))]
 
 
-def normal(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+def normal(n: RandomNumbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
     mean, std = bound.get("mean", float_attr(0.0)), bound.get("std", float_attr(1.0))
     return [n.converted(n.scaled(n.normal(), std, mean))]
 
 
-def exponential(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+def exponential(n: RandomNumbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     rate = number(bound.get("lambd", float_attr(1.0)))
     return None if not rate else [n.converted(n.scaled(n.logarithm(), float_attr(-1 / rate), float_attr(0.0)))]
 
 
-def bernoulli(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+def bernoulli(n: RandomNumbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
     return [n.converted(n.below(bound.get("p", bound["self"])))]
 
 
-def randint(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+def randint(n: RandomNumbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     low, high = integer(bound.get("low", int_attr(0))), integer(bound["high"])
     if low is None or high is None or not 0 < high - low <= WIDEST_RANGE:
         return None
@@ -132,7 +132,7 @@ def randint(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     return [n.converted(n.call("aten.add.Tensor", [whole, float_attr(float(low))], "float64") if low else whole)]
 
 
-def dropout(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+def dropout(n: RandomNumbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     """The elements that are not dropped, times 1 / (1 - p), and for ``native_dropout`` their mask."""
     x, share = bound["input"], number(bound["p"])
     if not isa(x, SSAValue) or share is None or not 0 < share < 1 or x.type != n.type:

@@ -103,7 +103,7 @@ class AssignStreamsPass(ModulePass):
             _order(steps.found, places, sources)
 
 
-def _may_move(step: Step, accelerator: str) -> bool:
+def _may_move(step: StreamStep, accelerator: str) -> bool:
     """Whether ``step`` only computes, and only on tensors of the accelerator."""
     op = step.op
     if isinstance(op, TorchOp):
@@ -136,7 +136,7 @@ def _set_streams(steps: Steps, places: Sequence[int]) -> None:
     count("launches and calls beside stream 0", sum(place != 0 for place in places))
 
 
-def _order(steps: Sequence[Step], places: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+def _order(steps: Sequence[StreamStep], places: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
     """Insert records of and waits for events between dependent ops that the order on one stream does not cover."""
     last, ordered = dict[int, int](), list[set[int]]()
     for number, place in enumerate(places):
@@ -155,7 +155,7 @@ def _order(steps: Sequence[Step], places: Sequence[int], sources: Sequence[Seque
             count("waits")
 
 
-def _record(steps: Sequence[Step], source: int, stream: int) -> SSAValue:
+def _record(steps: Sequence[StreamStep], source: int, stream: int) -> SSAValue:
     """An event recorded after a step; at the start of the block for the step of the caller."""
     record, before = RecordOp.of(stream), steps[source].op
     record.event.name_hint = "event"
@@ -176,7 +176,7 @@ class Work:
     idle: float = 0.0
 
 
-def work_of(step: Step, model: CostModel) -> Work:
+def work_of(step: StreamStep, model: CostModel) -> Work:
     """Estimate the work of a step from its bytes and multiplications at the rates of the machine.
 
     A step with few programs uses only a part of the machine. The launch cost on the host is not included, since several
@@ -231,7 +231,7 @@ class Choice:
     streams: int
     event: float
     place: dict[int, int] = field(default_factory=dict[int, int])
-    """Step -> its stream."""
+    """StreamStep -> its stream."""
     _end: dict[int, float] = field(default_factory=dict[int, float])
 
     def run(self) -> list[int]:
@@ -303,7 +303,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Step:
+class StreamStep:
     """An op that runs on a stream, or without op the caller's work before the block. ``sources``: its dependencies."""
 
     op: Operation | None = None
@@ -315,7 +315,7 @@ class Step:
 class Steps:
     """The steps of a block in order. ``makers``: allocation outside of arenas -> the first step that uses it."""
 
-    found: list[Step] = field(default_factory=lambda: [Step()])
+    found: list[StreamStep] = field(default_factory=lambda: [StreamStep()])
     makers: dict[AllocOp, int] = field(default_factory=dict[AllocOp, int])
 
 
@@ -341,7 +341,7 @@ def steps_of(block: Block) -> Steps:
             readers[root].append(number)
         for root in touched.writes:
             writer[root], readers[root] = number, []
-        steps.found.append(Step(op, touched, sources))
+        steps.found.append(StreamStep(op, touched, sources))
     return steps
 
 

@@ -11,7 +11,7 @@ from xdsl.traits import IsTerminator
 from fxc.dialects.base.effects import may_retain
 from fxc.dialects.plan import AllocOp, ArenaType, aligned, released, stream_of
 from fxc.dialects.plan.accesses import Clocks, only_names
-from fxc.dialects.plan.lifetimes import Names, reads
+from fxc.dialects.plan.lifetimes import MemoryNames, reads
 from fxc.passes.plan.offsets import LiveRange
 
 
@@ -70,7 +70,7 @@ class Buffers:
         self.found = list[Buffer]()
         self._of = dict[SSAValue, Buffer]()
         """Result of a ``plan.alloc`` -> its buffer."""
-        self._names = Names(released)
+        self._names = MemoryNames(released)
         self.used = set[SSAValue]()
         """The values that the ops so far have read or written."""
         self.clocks = Clocks()

@@ -55,7 +55,7 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, FreeOp, aligned, released, storage_bytes
-from fxc.dialects.plan.lifetimes import Names
+from fxc.dialects.plan.lifetimes import MemoryNames
 from fxc.dialects.text.syntax import copy_names
 from fxc.passes.analysis.statistics import count
 from fxc.passes.plan.buffers import Buffer, buffers_of
@@ -221,7 +221,7 @@ class Outside:
 
     def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]]) -> None:
         self.of = defaultdict[str, list[LiveRange]](list)
-        self._names = Names(released)
+        self._names = MemoryNames(released)
         self._start = dict[SSAValue, int]()
         length = 0
         for place, op in enumerate(block.ops):

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import Float32Type, IndexType, VectorType, i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from fxc.codegen.triton.spelling import bits, full, is_bool, is_float, is_half
-from fxc.codegen.triton.writer import HELPERS, Writer, refusal
+from fxc.codegen.triton.writer import HELPERS, KernelWriter, refusal
 from fxc.dialects.tile import CastOp, CompareOp, MathOp, SelectOp
 from fxc.dialects.tile.types import element_of, shape_of
 
@@ -154,7 +154,7 @@ _FLOAT_COMPARISONS = {
 }
 
 
-def expression(writer: Writer, op: Operation) -> str | None:
+def expression(writer: KernelWriter, op: Operation) -> str | None:
     """The expression of ``op``; None if ``op`` is not elementwise or Triton has no equivalent."""
     spelling = SPELLINGS.get(type(op))
     if type(op) in BOOLEAN and is_bool(element_of(op.results[0].type)):
@@ -171,7 +171,7 @@ def expression(writer: Writer, op: Operation) -> str | None:
     return handler(writer, op) if handler is not None else None
 
 
-def operands(writer: Writer, op: Operation) -> list[str]:
+def operands(writer: KernelWriter, op: Operation) -> list[str]:
     """The operands of ``op`` as text; at least one has a type."""
     texts = [writer.text(operand) for operand in op.operands]
     if all(writer.constant(operand) is not None for operand in op.operands):
@@ -183,7 +183,7 @@ def _apply(text: str, values: list[str]) -> str:
     return text.format(*values)
 
 
-def _call(writer: Writer, function: Function, op: Operation) -> str:
+def _call(writer: KernelWriter, function: Function, op: Operation) -> str:
     """The text of a call. A function treats a bare number as f32, i32 or index, so constants of other types are typed."""
     element = element_of(op.results[0].type)
     if is_half(element):
@@ -197,27 +197,27 @@ def _call(writer: Writer, function: Function, op: Operation) -> str:
     return _apply(function.double if is_double and function.double else _text(writer, function), values)
 
 
-def _text(writer: Writer, function: Function) -> str:
+def _text(writer: KernelWriter, function: Function) -> str:
     name = function.text.partition("(")[0]
     return function.text if name not in HELPERS else function.text.replace(name, writer.helper(name))
 
 
-def _math(writer: Writer, op: MathOp) -> str | None:
+def _math(writer: KernelWriter, op: MathOp) -> str | None:
     kind = op.kind.data
     if kind == "nextafter" and is_half(element_of(op.result.type)):
         raise refusal(op, "the next number after a half-precision one is no float's next", "leave it to the library")
     return _call(writer, Function(MATH[kind]), op) if kind in MATH else None
 
 
-def _unsigned(writer: Writer, text: str, op: Operation) -> str:
+def _unsigned(writer: KernelWriter, text: str, op: Operation) -> str:
     if writer.ranges.is_natural(*op.operands):
         return _apply(text, operands(writer, op))
     values = [unsigned(writer, operand) for operand in op.operands]
     return f"({_apply(text, values)}).to({writer.dtype(op.results[0].type)}, bitcast=True)"
 
 
-def _divide(helper: str) -> Callable[[Writer, Operation], str]:
-    def divide(writer: Writer, op: Operation) -> str:
+def _divide(helper: str) -> Callable[[KernelWriter, Operation], str]:
+    def divide(writer: KernelWriter, op: Operation) -> str:
         if helper == "floor_divide" and writer.ranges.is_natural(*op.operands):
             return _apply("{0} // {1}", operands(writer, op))
         values = [writer.typed(operand) for operand in op.operands]
@@ -226,13 +226,13 @@ def _divide(helper: str) -> Callable[[Writer, Operation], str]:
     return divide
 
 
-def _ceil_divide_unsigned(writer: Writer, op: Operation) -> str:
+def _ceil_divide_unsigned(writer: KernelWriter, op: Operation) -> str:
     if writer.ranges.is_natural(*op.operands):
         return f"{writer.helper('ceil_divide')}({', '.join(map(writer.typed, op.operands))})"
     raise refusal(op, "Triton has no unsigned division that rounds up", "use arith.ceildivsi")
 
 
-def _compare(writer: Writer, op: Operation) -> str:
+def _compare(writer: KernelWriter, op: Operation) -> str:
     """The expression of ``arith.cmpi``, ``arith.cmpf`` or ``tile.compare``."""
     if isinstance(op, CompareOp):
         predicate = op.kind.data
@@ -254,7 +254,7 @@ def _compare(writer: Writer, op: Operation) -> str:
     return _apply(_INTEGER_COMPARISONS[predicate.lstrip("su")], values)
 
 
-def _select(writer: Writer, op: Operation) -> str:
+def _select(writer: KernelWriter, op: Operation) -> str:
     condition, first, second = op.operands
     values = [writer.text(first), writer.text(second)]
     if all(writer.constant(each) is not None for each in (first, second)):
@@ -262,14 +262,14 @@ def _select(writer: Writer, op: Operation) -> str:
     return f"tl.where({writer.text(condition)}, {', '.join(values)})"
 
 
-def _power_of_integers(writer: Writer, op: Operation) -> str:
+def _power_of_integers(writer: KernelWriter, op: Operation) -> str:
     element = element_of(op.results[0].type)
     wide = "tl.float32" if is_half(element) else writer.dtype(element)
     base, exponent = (f"{writer.typed(each)}.to({wide})" for each in op.operands)
     return f"libdevice.pow({base}, {exponent}).to({writer.dtype(element)})"
 
 
-_OTHERS: Mapping[type[Operation], Callable[[Writer, Operation], str]] = MappingProxyType(
+_OTHERS: Mapping[type[Operation], Callable[[KernelWriter, Operation], str]] = MappingProxyType(
     {
         arith.FloorDivSIOp: _divide("floor_divide"),
         arith.CeilDivSIOp: _divide("ceil_divide"),
@@ -304,7 +304,7 @@ _KINDS: Mapping[type[Operation], str] = MappingProxyType(
 )
 
 
-def cast(writer: Writer, op: Operation) -> str | None:
+def cast(writer: KernelWriter, op: Operation) -> str | None:
     """The expression of a conversion; None if ``op`` is not a conversion."""
     kind = op.kind.data if isinstance(op, CastOp) else _KINDS.get(type(op))
     if kind is None:
@@ -330,7 +330,7 @@ def cast(writer: Writer, op: Operation) -> str | None:
     return f"{value}.to({target})"
 
 
-def unsigned(writer: Writer, value: SSAValue) -> str:
+def unsigned(writer: KernelWriter, value: SSAValue) -> str:
     """``value`` with its bits reinterpreted as an unsigned number."""
     element = element_of(value.type)
     if is_bool(element):

@@ -36,7 +36,7 @@ from fxc.dialects.target import GpuAttr, is_autotuned, toplevel
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import KernelError
 from fxc.interpret.tile_level import TensorLayout, kernel_of, operand_layouts, result_layouts
-from fxc.runtime.guards import Names
+from fxc.runtime.guards import CodeNames
 from fxc.runtime.native_kernel import ScalarSpec, TensorKernel, TensorSpec, specialized, specialized_write
 
 LARGEST_GRID = ((1 << 31) - 1, 65535, 65535)
@@ -139,7 +139,7 @@ class GpuKernel(TensorKernel):
         lines, names = self._lines(loaded)
         tensors = [*(f"x{i}" for i in range(len(self.inputs))), *(f"y{i}" for i in range(len(self.outputs)))]
         call, write = specialized(self, lines, names), specialized_write(self, lines, names)
-        start = Names(**names).function([*tensors, *(f"n{i}" for i in range(len(self.scalars)))], lines)
+        start = CodeNames(**names).function([*tensors, *(f"n{i}" for i in range(len(self.scalars)))], lines)
         self._call, self._start, self._write = map(self._guarded, (call, start, write))
 
     def _lines(self, loaded: LoadedKernel) -> tuple[list[str], dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from fxc.codegen.triton.writer import Writer, refusal
+from fxc.codegen.triton.writer import KernelWriter, refusal
 from fxc.dialects.tile import AssertOp, AtomicOp, GatherOp, IotaOp, LoadOp, MaskOp, ScatterOp, StoreOp
 from fxc.dialects.tile.memory import ATOMICS
 from fxc.dialects.tile.types import element_of, shape_of
@@ -23,7 +23,7 @@ def lanes(size: int, dim: int, rank: int) -> str:
     return f"tl.arange(0, {size})" + (f"[{places}]" if rank > 1 else "")
 
 
-def write_memory(writer: Writer, op: Operation) -> bool:
+def write_memory(writer: KernelWriter, op: Operation) -> bool:
     """Write the lines of a load, store or mask. False if ``op`` is another op."""
     if type(op) not in _WRITTEN:
         return False
@@ -48,12 +48,12 @@ def write_memory(writer: Writer, op: Operation) -> bool:
     return True
 
 
-def _iota(writer: Writer, op: IotaOp) -> str:
+def _iota(writer: KernelWriter, op: IotaOp) -> str:
     shape, dim = shape_of(op.result.type), op.dim.value.data
     return _stretched(f"{lanes(shape[dim], dim, len(shape))}.to({writer.dtype(op.result.type)})", shape, dim)
 
 
-def _mask(writer: Writer, op: MaskOp) -> str:
+def _mask(writer: KernelWriter, op: MaskOp) -> str:
     shape, dim = shape_of(op.result.type), op.dim.value.data
     places = lanes(shape[dim], dim, len(shape))
     if writer.ranges.bits == 64:
@@ -68,12 +68,12 @@ def _stretched(expression: str, shape: Sequence[int], dim: int) -> str:
     return expression if alone else f"tl.broadcast_to({expression}, {tuple(shape)})"
 
 
-def _masked(writer: Writer, mask: SSAValue | None, other: SSAValue | None = None) -> list[str]:
+def _masked(writer: KernelWriter, mask: SSAValue | None, other: SSAValue | None = None) -> list[str]:
     values = {"mask": mask, "other": other}
     return [f"{name}={writer.text(value)}" for name, value in values.items() if value is not None]
 
 
-def _address(writer: Writer, op: LoadOp | StoreOp | GatherOp | ScatterOp | AtomicOp) -> str:
+def _address(writer: KernelWriter, op: LoadOp | StoreOp | GatherOp | ScatterOp | AtomicOp) -> str:
     """The pointers of all lanes: the sum of the pointer, the base and the steps along each dimension."""
     pointer = writer.names[op.pointer]
     if not isinstance(op, (LoadOp, StoreOp)):
@@ -94,7 +94,7 @@ def _covers(dims: Sequence[int], shape: Sequence[int]) -> bool:
     return (bool(dims) or not shape) and all(size == 1 or dim in dims for dim, size in enumerate(shape))
 
 
-def _step(writer: Writer, places: str, size: int, stride: int | SSAValue) -> str:
+def _step(writer: KernelWriter, places: str, size: int, stride: int | SSAValue) -> str:
     number = _number(writer, stride)
     if number == 1:
         return places
@@ -104,21 +104,21 @@ def _step(writer: Writer, places: str, size: int, stride: int | SSAValue) -> str
     return f"{places}.to(tl.int64) * {number}" if is_far else f"{places} * {number}"
 
 
-def _number(writer: Writer, stride: int | SSAValue) -> int | None:
+def _number(writer: KernelWriter, stride: int | SSAValue) -> int | None:
     if isinstance(stride, int):
         return stride
     number = writer.constant(stride)
     return None if number is None else int(number)
 
 
-def _wait_for_stores(writer: Writer, pointer: SSAValue) -> None:
+def _wait_for_stores(writer: KernelWriter, pointer: SSAValue) -> None:
     """Write a barrier if ``pointer`` was stored to: only after it do all threads of a program see the stores."""
     if pointer in writer.unseen:
         writer.line("tl.debug_barrier()")
         writer.unseen.clear()
 
 
-def _atomic(writer: Writer, op: AtomicOp) -> None:
+def _atomic(writer: KernelWriter, op: AtomicOp) -> None:
     element = element_of(op.value.type)
     if isinstance(element, IntegerType) and element.bitwidth < 32:
         raise refusal(op, f"no GPU adds {element} atomically", "add into i32")

@@ -23,7 +23,7 @@ from fxc.codegen.triton.names import RESERVED, python_name
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
 from fxc.codegen.triton.reductions import unread
 from fxc.codegen.triton.spelling import signature_type
-from fxc.codegen.triton.writer import HELPERS, Writer, refusal
+from fxc.codegen.triton.writer import HELPERS, KernelWriter, refusal
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.tile import (
@@ -83,7 +83,7 @@ class _KernelPrinter:
             for result in op.results:
                 first.setdefault(id(result.type), result)
         self.lanes = max(map(_lanes, first.values()), default=1)
-        self.writer, self.unread = Writer(kernel), unread(kernel)
+        self.writer, self.unread = KernelWriter(kernel), unread(kernel)
         self.place = self.counter = ""
 
     def source(self) -> KernelSource:
@@ -286,20 +286,20 @@ class _KernelPrinter:
                 self.writer.line(f"{target} = {value}")
 
 
-def _program_id(writer: Writer, op: ProgramIdOp) -> str:
+def _program_id(writer: KernelWriter, op: ProgramIdOp) -> str:
     number = f"tl.program_id({op.axis.value.data})"
     return number if writer.ranges.bits == 32 else f"{number}.to(tl.int64)"
 
 
-def _splat(writer: Writer, op: SplatOp) -> str:
+def _splat(writer: KernelWriter, op: SplatOp) -> str:
     return f"tl.full({shape_of(op.result.type)}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
 
 
-def _transpose(writer: Writer, op: TransposeOp) -> str:
+def _transpose(writer: KernelWriter, op: TransposeOp) -> str:
     return f"tl.permute({writer.typed(op.value)}, {tuple(map(int, op.permutation.get_values()))})"
 
 
-_RULES: Mapping[type[Operation], Callable[[Writer, Any], str]] = MappingProxyType(
+_RULES: Mapping[type[Operation], Callable[[KernelWriter, Any], str]] = MappingProxyType(
     {ProgramIdOp: _program_id, SplatOp: _splat, TransposeOp: _transpose, **COMBINATIONS}
 )
 """Op -> the expression of its result."""

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.codegen.triton.spelling import bits, constant_value, is_bool, is_float
-from fxc.codegen.triton.writer import Writer, refusal
+from fxc.codegen.triton.writer import KernelWriter, refusal
 from fxc.dialects.tile import DotOp, IotaOp, RandomOp, ReduceOp, ScanOp, SplatOp
 from fxc.dialects.tile.types import element_of, shape_of
 
@@ -38,7 +38,7 @@ SMALLEST_FACTOR = 16
 """The minimum size of each dimension of the factors of a dot product."""
 
 
-def _reduce(writer: Writer, op: ReduceOp) -> str:
+def _reduce(writer: KernelWriter, op: ReduceOp) -> str:
     element, kind = element_of(op.value.type), op.kind.data
     value, back = _wide(writer, op, op.value, element)
     dims = [int(dim) for dim in op.dims.get_values()]
@@ -52,7 +52,7 @@ def _reduce(writer: Writer, op: ReduceOp) -> str:
     return f"{value}{back}"
 
 
-def _scan(writer: Writer, op: ScanOp) -> str:
+def _scan(writer: KernelWriter, op: ScanOp) -> str:
     element, kind, dim = element_of(op.value.type), op.kind.data, op.dim.value.data
     value, back = _wide(writer, op, op.value, element)
     if kind == "add":
@@ -60,7 +60,7 @@ def _scan(writer: Writer, op: ScanOp) -> str:
     return f"tl.associative_scan({value}, {dim}, {writer.helper(_SCAN[kind])}){back}"
 
 
-def _dot(writer: Writer, op: DotOp) -> str:
+def _dot(writer: KernelWriter, op: DotOp) -> str:
     """A dot product in IEEE precision, unless float32 operands may be rounded to 10 bits."""
     [rows, inner], [_, columns] = shape_of(op.left.type), shape_of(op.right.type)
     if min(rows, inner, columns) < SMALLEST_FACTOR:
@@ -71,7 +71,7 @@ def _dot(writer: Writer, op: DotOp) -> str:
     return f'tl.dot({factors}, input_precision="{"tf32" if "tf32" in op.attributes else "ieee"}")'
 
 
-def _wide(writer: Writer, op: ReduceOp | ScanOp, value: SSAValue, element: Attribute) -> tuple[str, str]:
+def _wide(writer: KernelWriter, op: ReduceOp | ScanOp, value: SSAValue, element: Attribute) -> tuple[str, str]:
     """The operand in a type that Triton reduces without promotion, and the cast back."""
     text, type = writer.typed(value), writer.dtype(element)
     if is_bool(element):
@@ -87,7 +87,7 @@ def _wide(writer: Writer, op: ReduceOp | ScanOp, value: SSAValue, element: Attri
     return text, ""
 
 
-def _random(writer: Writer, op: RandomOp) -> str:
+def _random(writer: KernelWriter, op: RandomOp) -> str:
     """Random words; of consecutive offsets that start at a multiple of 4, one call of Philox gives the words of four lanes."""
     seed, first = writer.typed(op.seed), first_offset(op)
     if first is None:
@@ -174,7 +174,7 @@ def is_multiple(value: SSAValue, of: int) -> bool:
             return False
 
 
-RULES: Mapping[type[Operation], Callable[[Writer, Any], str]] = MappingProxyType(
+RULES: Mapping[type[Operation], Callable[[KernelWriter, Any], str]] = MappingProxyType(
     {ReduceOp: _reduce, ScanOp: _scan, DotOp: _dot, RandomOp: _random}
 )
 """Op -> the expression of its result."""

@@ -20,7 +20,7 @@ from fxc.dialects.tile.types import element_of, shape_of
 from fxc.errors import KernelError
 
 
-class Writer:
+class KernelWriter:
     """Collects the body of one kernel. Constants have no line; they are written inline at each use."""
 
     def __init__(self, kernel: KernelOp) -> None:

@@ -19,7 +19,7 @@ from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp
 from fxc.export.plan_time_values import is_once
 from fxc.passes.analysis.lazy_values import may_be_lazy
-from fxc.runtime.arena import Part, Place
+from fxc.runtime.arena import ArenaPart, Place
 from fxc.runtime.native_kernel import TensorSpec
 
 IsNative = Callable[[LaunchOp], bool]
@@ -50,11 +50,11 @@ def _takes_address(name: SSAValue, is_native: IsNative) -> bool:
     return True
 
 
-def contents(arena: SSAValue, functions: Mapping[str, FuncOp], is_native: IsNative) -> dict[SSAValue, Place | Part]:
+def contents(arena: SSAValue, functions: Mapping[str, FuncOp], is_native: IsNative) -> dict[SSAValue, Place | ArenaPart]:
     """The locations in an arena of its buffers and their views, including the parts that called functions receive."""
     block = arena.owner if isinstance(arena.owner, Block) else arena.owner.parent
     assert block is not None
-    found = dict[SSAValue, Place | Part]()
+    found = dict[SSAValue, Place | ArenaPart]()
     for op in block.ops:
         if isinstance(op, (AllocOp, ViewOp)):
             [value] = op.results
@@ -64,17 +64,17 @@ def contents(arena: SSAValue, functions: Mapping[str, FuncOp], is_native: IsNati
     return found
 
 
-def _place(value: SSAValue, alloc: AllocOp, functions: Mapping[str, FuncOp], is_native: IsNative) -> Place | Part:
+def _place(value: SSAValue, alloc: AllocOp, functions: Mapping[str, FuncOp], is_native: IsNative) -> Place | ArenaPart:
     if is_tensor(value.type):
         spec = spec_of(value.type, "")
         assert spec is not None  # by the op's verifier
         return Place(alloc.start(), spec.dtype, spec.known_sizes(), spec.known_strides(), is_address(value, is_native))
-    inside = dict[SSAValue, Place | Part]()
+    inside = dict[SSAValue, Place | ArenaPart]()
     for use in value.uses:
         if isinstance(use.operation, CallOp):
             callee = functions[use.operation.callee.string_value()]
             inside = contents(callee.args[use.index], functions, is_native)
-    return Part(alloc.start(), alloc.needed(), tuple(dict.fromkeys(inside.values())))
+    return ArenaPart(alloc.start(), alloc.needed(), tuple(dict.fromkeys(inside.values())))
 
 
 def initialised(op: LaunchOp) -> dict[SSAValue, float]:

@@ -47,7 +47,7 @@ from fxc.export.host.kernels import failures, kernel_of
 from fxc.export.host.locations import SOURCE, SourceLines, node_names
 from fxc.export.host.memory import alloc_in_arena, contents, initialised, is_address, is_certain, spec_of, tensor_text
 from fxc.export.plan_time_values import is_once
-from fxc.runtime.arena import Arenas, NewArenas, Part, Place
+from fxc.runtime.arena import ArenaPart, Arenas, NewArenas, Place
 from fxc.runtime.expected import expected
 
 Rule = Callable[["FunctionPrinter", Any], None]
@@ -117,7 +117,7 @@ class FunctionPrinter:
 
     # names and text
 
-    def enter(self, arena: SSAValue) -> Sequence[Place | Part]:
+    def enter(self, arena: SSAValue) -> Sequence[Place | ArenaPart]:
         """Name the contents of ``arena``, which has a name: they are its items from 1 on."""
         found = contents(arena, self.host.functions, self.host.kernels.is_native)
         places = list(dict.fromkeys(found.values()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fxc.passes.joint.partition_min_cut.dataflow import FAR
 from fxc.passes.joint.partition_min_cut.knapsack import best_choices, evenly
-from fxc.passes.joint.partition_min_cut.minimum_cut import Plan, minimum_cut
+from fxc.passes.joint.partition_min_cut.minimum_cut import Partition, minimum_cut
 from fxc.passes.joint.partition_min_cut.peak import peak_of
 from fxc.passes.joint.partition_min_cut.recomputation import Policy, Recomputation
 from fxc.passes.joint.partition_min_cut.segments import ends_of_segments
@@ -49,13 +49,13 @@ class Budget:
 class Estimated:
     """A plan with the bytes that it saves, its simulated peak, and the time to recompute values."""
 
-    plan: Plan
+    plan: Partition
     saved: int
     peak: int
     time: int
 
 
-def plan_under(budget: Budget, recomputation: Recomputation) -> Plan:
+def plan_under(budget: Budget, recomputation: Recomputation) -> Partition:
     """The fastest plan under ``budget``; where none is, the one with the lowest peak."""
     default = minimum_cut(recomputation, Policy())
     if budget.bytes is None and budget.fraction == 1:
@@ -69,7 +69,7 @@ def plan_under(budget: Budget, recomputation: Recomputation) -> Plan:
     return (fitting or plans)[-1 if fitting else 0].plan
 
 
-def _smaller(recomputation: Recomputation) -> Iterator[Plan]:
+def _smaller(recomputation: Recomputation) -> Iterator[Partition]:
     """Plans that recompute more: all cheap operations; expensive ones, too; and all operations, segment by segment."""
     relaxed = Policy(fast=False)
     yield minimum_cut(recomputation, relaxed)
@@ -100,7 +100,7 @@ def _time(recomputation: Recomputation, numbers: Sequence[int]) -> int:
     return sum(recomputation.flow.time(number) for number in numbers if recomputation.flow.in_forward[number])
 
 
-def _estimated(recomputation: Recomputation, plan: Plan) -> Estimated:
+def _estimated(recomputation: Recomputation, plan: Partition) -> Estimated:
     flow = recomputation.flow
     return Estimated(plan, sum(map(flow.bytes, plan.saved)), peak_of(flow, plan), _time(recomputation, plan.recomputed))
 

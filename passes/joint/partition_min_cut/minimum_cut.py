@@ -23,14 +23,14 @@ FARTHEST = 100
 
 
 @dataclass(frozen=True)
-class Plan:
+class Partition:
     """``saved``: results of operations; ``recomputed``: numbers of operations. Both are in the order of the joint graph."""
 
     saved: tuple[SSAValue, ...]
     recomputed: tuple[int, ...]
 
 
-def minimum_cut(recomputation: Recomputation, policy: Policy) -> Plan:
+def minimum_cut(recomputation: Recomputation, policy: Policy) -> Partition:
     """The plan of ``policy`` that saves the fewest bytes. OpPassFailedException where there is none."""
     return _Cut(recomputation, policy).plan()
 
@@ -86,7 +86,7 @@ class _Cut:
         is_fused = value not in flow.returned and all(self._rules.is_fused(number, user) for user in flow.users[number])
         return 2 * bytes + is_fused
 
-    def plan(self) -> Plan:
+    def plan(self) -> Partition:
         try:
             side = self._network.sink_side()
         except UnboundedCut as unbounded:
@@ -103,7 +103,7 @@ class _Cut:
                 recomputed.add(number)
                 waiting += self._flow.reads[number]
         ordered = (result for op in self._flow.ops for result in op.results if result in saved)
-        return Plan(tuple(ordered), tuple(sorted(recomputed)))
+        return Partition(tuple(ordered), tuple(sorted(recomputed)))
 
     def _error(self, path: Sequence[int]) -> OpPassFailedException:
         """The path goes from an operation that may not run again through values that cannot be saved."""

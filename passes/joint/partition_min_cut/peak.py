@@ -6,10 +6,10 @@ from xdsl.ir import Operation
 
 from fxc.passes.analysis.peak_memory import Simulation
 from fxc.passes.joint.partition_min_cut.dataflow import Dataflow
-from fxc.passes.joint.partition_min_cut.minimum_cut import Plan
+from fxc.passes.joint.partition_min_cut.minimum_cut import Partition
 
 
-def peak_of(flow: Dataflow, plan: Plan) -> int:
+def peak_of(flow: Dataflow, plan: Partition) -> int:
     """The most bytes that are live at once, without arguments. A value is computed again just before its first use."""
     graph, simulation = flow.graph, Simulation(flow.costs.sizes)
     again = set(plan.recomputed)

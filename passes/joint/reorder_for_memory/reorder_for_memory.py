@@ -40,7 +40,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from fxc.passes.analysis.hinted_sizes import HintedSizes
-from fxc.passes.analysis.peak_memory import Simulation, Step, operations_of, returned_by
+from fxc.passes.analysis.peak_memory import Simulation, TrainingStep, operations_of, returned_by
 from fxc.passes.analysis.statistics import count
 from fxc.passes.joint.reorder_for_memory.schedules import Schedules, least_growth, releases_first
 
@@ -51,7 +51,7 @@ class ReorderForMemoryPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         modules = [module for module in op.walk() if isinstance(module, ModuleOp)]
-        steps = {step.backward: step for module in modules if (step := Step.of(module)) is not None}
+        steps = {step.backward: step for module in modules if (step := TrainingStep.of(module)) is not None}
         for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
             if len(function.body.blocks) != 1:
                 continue

@@ -23,11 +23,11 @@ from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, INIT, SIZE
 from fxc.passes.kernels.tiling.choices import power_of_two
 from fxc.passes.kernels.tiling.dynamic import fixed, symbolic_sizes
 from fxc.passes.kernels.tiling.linear_forms import extent
-from fxc.passes.kernels.tiling.loop_nests import Plan
+from fxc.passes.kernels.tiling.loop_nests import LoopPlan
 from fxc.passes.kernels.tiling.loops import as_value, loop
 from fxc.passes.kernels.tiling.programs import Programs
 from fxc.passes.kernels.tiling.stages import Stage, runs_of
-from fxc.passes.kernels.tiling.writer import Scope, Writer
+from fxc.passes.kernels.tiling.writer import BlockWriter, Scope
 
 
 class Pieces:
@@ -52,7 +52,7 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Step:
+class KernelStep:
     """Stages, and the schedule by which a kernel computes them."""
 
     stages: Sequence[Stage]
@@ -69,7 +69,7 @@ class Made:
     scratch: list[TensorType]
 
 
-def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces: Pieces) -> Made:
+def make_kernel(name: str, steps: Sequence[KernelStep], wanted: set[SSAValue], pieces: Pieces) -> Made:
     """The kernel whose programs compute the first of ``steps``, and whose last program the others.
 
     It stores the values ``wanted``. Where the first schedule has parts, the programs compute a total for each part
@@ -114,9 +114,9 @@ def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces:
     return Made(KernelOp.of(name, grid, Region(block), attributes, facts), inputs, outputs, list(parts.values()))
 
 
-def plans_of(step: Step, places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> list[Plan]:
-    """The plan of each run of stages with the same rows. ``places`` is that of ``Plan``."""
-    plans, schedule = [Plan(run, places) for run in runs_of(step.stages)], step.schedule
+def plans_of(step: KernelStep, places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> list[LoopPlan]:
+    """The plan of each run of stages with the same rows. ``places`` is that of ``LoopPlan``."""
+    plans, schedule = [LoopPlan(run, places) for run in runs_of(step.stages)], step.schedule
     parts = schedule.parts.value.data
     along = (
         schedule.lanes.value.data * schedule.unroll.value.data if schedule.kind.data == "inner" else schedule.tile.value.data
@@ -127,13 +127,13 @@ def plans_of(step: Step, places: Mapping[SSAValue, tuple[TensorType, Steps]]) ->
 
 
 def _combining(
-    first: Step, parts: Mapping[SSAValue, TensorType], places: Mapping[SSAValue, int], of_parts: Mapping[SSAValue, int]
+    first: KernelStep, parts: Mapping[SSAValue, TensorType], places: Mapping[SSAValue, int], of_parts: Mapping[SSAValue, int]
 ) -> list[LastStep]:
     """The step that combines ``parts``, if there are any. They are the arguments ``of_parts``, the totals ``places``."""
     if not parts:
         return []
     combined = combining_stages(first.stages, parts)
-    step = Step([stage for _, stage in combined], combining_schedule(first.schedule, [stage for _, stage in combined]))
+    step = KernelStep([stage for _, stage in combined], combining_schedule(first.schedule, [stage for _, stage in combined]))
     found = dict[SSAValue, int]()
     for total, (read, stage) in zip(parts, combined, strict=True):
         found |= {read: of_parts[total], stage.result: places[total]}
@@ -149,13 +149,13 @@ def _check_last(grid: Sequence[int] | AffineMap) -> None:
 
 def _write_programs(
     block: Block,
-    plans: Sequence[Plan],
+    plans: Sequence[LoopPlan],
     schedule: ScheduleAttr,
     pointers: Mapping[SSAValue, SSAValue],
     symbols: Mapping[str, SSAValue],
 ) -> Sequence[int] | AffineMap:
     """Write the programs of each of ``plans``, and return the grid."""
-    writer = Writer(block, symbols, {pointer for value, pointer in pointers.items() if names_in(_tensor(value))})
+    writer = BlockWriter(block, symbols, {pointer for value, pointer in pointers.items() if names_in(_tensor(value))})
     runs = [Programs(plan, writer, pointers, schedule) for plan in plans]
     program = writer.add(ProgramIdOp.of(0))
     program.name_hint = "program"
@@ -183,7 +183,7 @@ def _grid(runs: Sequence[Programs], symbols: Sequence[str]) -> AffineMap:
     return AffineMap(len(symbols), 0, (total,))
 
 
-def _write_part(writer: Writer, run: Programs, program: SSAValue, span: tuple[SSAValue, SSAValue]) -> None:
+def _write_part(writer: BlockWriter, run: Programs, program: SSAValue, span: tuple[SSAValue, SSAValue]) -> None:
     """Write the programs of ``run``; ``span`` has the number of its first program and their count."""
     own = writer.add(arith.SubiOp(program, span[0]))  # for earlier programs a very large unsigned number
     mine = writer.add(arith.CmpiOp(own, span[1], "ult"))
@@ -213,7 +213,7 @@ def _access(type: TensorType, access: str) -> dict[str, Attribute]:
 class LastStep:
     """Plans, their schedule, and the argument number of the kernel for each tensor that they read or write."""
 
-    plans: Sequence[Plan]
+    plans: Sequence[LoopPlan]
     schedule: ScheduleAttr
     places: Mapping[SSAValue, int]
 
@@ -226,7 +226,7 @@ def last_program(steps: Sequence[LastStep], pointers: Sequence[SSAValue]) -> Las
     for step in steps:
         arguments: dict[SSAValue, SSAValue] = {value: body.args[place] for value, place in step.places.items()}
         for plan in step.plans:
-            _write(Writer(body), plan, arguments, step.schedule)
+            _write(BlockWriter(body), plan, arguments, step.schedule)
     unused = [argument for argument in body.args if argument.first_use is None]
     taken = [pointer for place, pointer in enumerate(pointers) if body.args[place] not in unused]
     for argument in unused:
@@ -234,7 +234,7 @@ def last_program(steps: Sequence[LastStep], pointers: Sequence[SSAValue]) -> Las
     return LastProgramOp.of(taken, body)
 
 
-def _write(writer: Writer, plan: Plan, arguments: Mapping[SSAValue, SSAValue], schedule: ScheduleAttr) -> None:
+def _write(writer: BlockWriter, plan: LoopPlan, arguments: Mapping[SSAValue, SSAValue], schedule: ScheduleAttr) -> None:
     run = Programs(plan, writer, arguments, schedule)
     first = writer.index(0)
     if run.count == 1:
@@ -243,7 +243,7 @@ def _write(writer: Writer, plan: Plan, arguments: Mapping[SSAValue, SSAValue], s
         loop(writer, first, writer.index(run.count), 1, [], lambda program, carried: run.write(program))
 
 
-def parts_of(plans: Sequence[Plan]) -> dict[SSAValue, TensorType]:
+def parts_of(plans: Sequence[LoopPlan]) -> dict[SSAValue, TensorType]:
     """The tensors that kernels of ``plans`` compute instead of totals: those of each part, along a first dimension."""
     found = dict[SSAValue, TensorType]()
     for plan in plans:

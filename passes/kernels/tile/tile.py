@@ -64,11 +64,11 @@ from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
 from fxc.dialects.tile.kernel import DIVISIBLE, SIZE
-from fxc.passes.analysis.size_values import Numbers, facts_of
+from fxc.passes.analysis.size_values import SizeQueries, facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.kernel_keys import Copier, Outline
 from fxc.passes.kernels.source_lines import SOURCE
-from fxc.passes.kernels.tile.kernels import Pieces, Step, make_kernel
+from fxc.passes.kernels.tile.kernels import KernelStep, Pieces, make_kernel
 from fxc.passes.kernels.tiling.stages import Stage, are_independent, stages_of
 from fxc.passes.rewriting.functions import fresh_names
 from fxc.passes.rewriting.one_group import one_group
@@ -126,7 +126,7 @@ class Tiling:
     def __init__(self, names: Iterator[str]) -> None:
         self.names, self.attributes = names, AttributeNumbers()
         self.known = dict[Hashable, Launched]()
-        self.numbers = Numbers()
+        self.numbers = SizeQueries()
 
     def tile(self, group: GroupOp) -> list[KernelOp]:
         """Replace ``group`` by launches, and return its kernels."""
@@ -156,9 +156,9 @@ def _written(group: GroupOp, names: Iterator[str]) -> tuple[list[tuple[KernelOp,
     stages, schedules = stages_of(group), _schedules(group)
     _check(group, stages, schedules)
     pieces, made = Pieces(group), dict[SSAValue, SSAValue]()
-    kernels = list[list[Step]]()
+    kernels = list[list[KernelStep]]()
     for schedule in schedules:
-        step = Step([stages[number] for number in schedule.numbers()], schedule)
+        step = KernelStep([stages[number] for number in schedule.numbers()], schedule)
         if schedule.is_last:
             kernels[-1].append(step)
         else:
@@ -168,7 +168,7 @@ def _written(group: GroupOp, names: Iterator[str]) -> tuple[list[tuple[KernelOp,
 
 
 def _launched(
-    group: GroupOp, steps: list[Step], name: str, pieces: Pieces, made: dict[SSAValue, SSAValue]
+    group: GroupOp, steps: list[KernelStep], name: str, pieces: Pieces, made: dict[SSAValue, SSAValue]
 ) -> tuple[KernelOp, LaunchOp]:
     """The kernel of ``steps`` and its launch, whose results are added to ``made``."""
     wanted = {value for step in steps for value in _read_elsewhere(step.stages)}

@@ -16,7 +16,7 @@ from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.kernels.tiling.linear_forms import extent
 from fxc.passes.kernels.tiling.products import BATCH, COLUMN, INNER, ROW, Factor, Fused, Product, Surroundings
-from fxc.passes.kernels.tiling.writer import Axis, Scope, Value, Writer
+from fxc.passes.kernels.tiling.writer import Axis, BlockWriter, Scope, Value
 
 GROUP = 8
 """The number of blocks in a column that consecutive programs compute, so that programs share rows and columns in the cache."""
@@ -51,7 +51,7 @@ class _ProductKernel:
         for argument, value in zip(self.block.args, values, strict=True):
             argument.name_hint = value.name_hint
         self.pointers = dict(zip(values, self.block.args, strict=True))
-        self.writer = Writer(self.block)
+        self.writer = BlockWriter(self.block)
 
     def kernel(self, name: str) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
         grid = self._start()

@@ -12,10 +12,10 @@ from fxc.dialects.tile import IterateOp, NextOp, ReduceOp, SelectOp
 from fxc.dialects.tile.iteration import structure
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.kernels.tiling import gathers
-from fxc.passes.kernels.tiling.loop_nests import Nest, Plan
+from fxc.passes.kernels.tiling.loop_nests import LoopPlan, Nest
 from fxc.passes.kernels.tiling.loops import Along, Carried, Span, in_blocks
 from fxc.passes.kernels.tiling.stages import KINDS, Stage
-from fxc.passes.kernels.tiling.writer import Scope, Value, Writer
+from fxc.passes.kernels.tiling.writer import BlockWriter, Scope, Value
 
 
 class Bodies:
@@ -25,7 +25,9 @@ class Bodies:
     the reduced loop, so inactive lanes must not change a total.
     """
 
-    def __init__(self, plan: Plan, writer: Writer, pointers: Mapping[SSAValue, SSAValue], *, reduces_lanes: bool) -> None:
+    def __init__(
+        self, plan: LoopPlan, writer: BlockWriter, pointers: Mapping[SSAValue, SSAValue], *, reduces_lanes: bool
+    ) -> None:
         self.plan, self.writer, self.pointers, self.reduces_lanes = plan, writer, pointers, reduces_lanes
         self.made = {stage.result: stage for stage in plan.stages}
         self.kept_in = dict[tuple[Stage, SSAValue], Stage]()
@@ -178,7 +180,7 @@ def _combiner(stage: Stage) -> Operation:
 Values = Mapping[SSAValue, Value]
 
 
-def write_op(w: Writer, op: Operation, values: Values) -> list[Value]:
+def write_op(w: BlockWriter, op: Operation, values: Values) -> list[Value]:
     """The results of a scalar op of a body: one op for all lanes, or a loop that runs while any lane iterates."""
     if isinstance(op, arith.ConstantOp):
         return [w.constant(op)]
@@ -187,7 +189,7 @@ def write_op(w: Writer, op: Operation, values: Values) -> list[Value]:
     return [w.apply(op, [values[operand] for operand in op.operands])]
 
 
-def _iterate(w: Writer, op: IterateOp, values: Values) -> list[Value]:
+def _iterate(w: BlockWriter, op: IterateOp, values: Values) -> list[Value]:
     """``op`` in the outermost scope in which its operands are defined."""
     captured = op.captured()
     key = ("iterate", structure(op, [values[value].ssa for value in (*op.operands, *captured)]))
@@ -205,7 +207,7 @@ def _iterate(w: Writer, op: IterateOp, values: Values) -> list[Value]:
     return [w.save((*key, place), Value(result, depth)) for place, result in enumerate(new.results)]
 
 
-def _written(w: Writer, op: IterateOp, values: Values, *, lanes: bool) -> IterateOp:
+def _written(w: BlockWriter, op: IterateOp, values: Values, *, lanes: bool) -> IterateOp:
     """The loop in the innermost scope. Inactive lanes do not iterate."""
     going, *carried = [w.block(values[operand]) if lanes else values[operand] for operand in op.operands]
     if lanes and (mask := w.mask(w.depth, w.axes)) is not None:

@@ -17,7 +17,7 @@ from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.tile import IterateOp, ScheduleAttr
 from fxc.passes.kernels.tiling.dynamic import fixed, known, typical
 from fxc.passes.kernels.tiling.gathers import computed
-from fxc.passes.kernels.tiling.loop_nests import Plan
+from fxc.passes.kernels.tiling.loop_nests import LoopPlan
 from fxc.passes.kernels.tiling.online import pair_of
 from fxc.passes.kernels.tiling.programs import SHORT
 from fxc.passes.kernels.tiling.repeats import is_costly, repeated
@@ -86,7 +86,7 @@ def choose(stages: Sequence[Stage], target: TargetAttr) -> list[ScheduleAttr]:
     if parts == 1:
         return [_schedule(kind, stages, target)]
     schedules = list[ScheduleAttr]()
-    for nest in Plan(stages, {}).nests:
+    for nest in LoopPlan(stages, {}).nests:
         if nest.reductions:
             lanes, unroll, block = _numbers(kind, nest.stages, target)
             numbers, tile = [stage.number for stage in nest.stages], _folded(kind, nest.stages, target, lanes)
@@ -111,7 +111,7 @@ def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAtt
     if isinstance(target, CpuAttr):
         fields: dict[str, Any] = {**chosen.fields(), "program": "last"}
         return ScheduleAttr.of(kind, chosen.numbers(), **fields)
-    plan = Plan(stages, {})
+    plan = LoopPlan(stages, {})
     along = fixed(_row(stages) if kind == "inner" else plan.count(plan.rows[-1:]))
     lanes = min(power_of_two(along), max(before.lanes.value.data, WIDEST))
     if math.ceil(along / lanes) * math.ceil(work / max(along, 1)) > STEPS:
@@ -124,7 +124,7 @@ def can_hold(schedule: ScheduleAttr, stages: Sequence[Stage]) -> bool:
     """Whether a kernel of ``stages`` can have ``schedule``: a held row needs one loop in all passes that fits into a vector."""
     if schedule.form.data != "held":
         return True
-    plans = [Plan(run, {}) for run in runs_of(stages)]
+    plans = [LoopPlan(run, {}) for run in runs_of(stages)]
     rows = [plan.sizes[loop] if (loop := plan.row_loop()) is not None else _NO_LIMIT for plan in plans]
     return all(isinstance(row, int) and row <= schedule.lanes.value.data for row in rows)
 
@@ -133,7 +133,7 @@ def kind_of(stages: Sequence[Stage], target: TargetAttr) -> str:
     """The kind of a kernel of ``stages``."""
     if not any(stage.is_reduction for stage in stages):
         return "elementwise"
-    plan = Plan(stages, {})
+    plan = LoopPlan(stages, {})
     forms = [form for (stage, read), form in plan.forms.items() if stage.is_reduction and _is_read(read)]
     if isinstance(target, CpuAttr) and not any(form.loops() - set(plan.rows) for form in forms):
         forms = list(plan.forms.values())  # the reduced elements are not in memory, so others determine the order of the rows
@@ -184,7 +184,7 @@ def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
 
 def _side_by_side(stages: Sequence[Stage], target: CpuAttr, lanes: int) -> int:
     """The number of vectors of a row that an outer reduction processes at once."""
-    plan = Plan(stages, {})
+    plan = LoopPlan(stages, {})
     if any(stage.is_dynamic for stage in stages) or not plan.rows:
         return ACCUMULATORS
     if any(abs(typical(form.factor(plan.rows[-1]))) > 1 for form in plan.forms.values()):
@@ -211,7 +211,7 @@ def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
         return min(power_of_two(row), PASS) if isinstance(row, int) else PASS, 1, 1
     if kind != "outer":
         return SMALLEST, 1, SMALLEST
-    plans = [Plan(run, {}) for run in runs_of(stages)]
+    plans = [LoopPlan(run, {}) for run in runs_of(stages)]
     columns = [plan.sizes[plan.rows[-1]] for plan in plans if plan.rows]
     lanes = max((min(COLUMNS, power_of_two(size)) if isinstance(size, int) else COLUMNS for size in columns), default=COLUMNS)
     return lanes, 1, lanes
@@ -219,10 +219,10 @@ def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
 
 def _folded(kind: str, stages: Sequence[Stage], target: TargetAttr, lanes: int) -> int:
     """The lanes along the reduced loop of an outer kernel on a GPU: more loads are in flight. 1 where there are more passes."""
-    nests = [[nest for nest in Plan(run, {}).nests if nest.loops] for run in runs_of(stages)]
+    nests = [[nest for nest in LoopPlan(run, {}).nests if nest.loops] for run in runs_of(stages)]
     if kind != "outer" or not isinstance(target, GpuAttr) or any(len(each) != 1 or not each[0].reductions for each in nests):
         return 1
-    plans = [Plan(run, {}) for run in runs_of(stages)]
+    plans = [LoopPlan(run, {}) for run in runs_of(stages)]
     sizes = [plan.sizes[nest.loops[-1]] for plan in plans for nest in plan.nests if nest.loops]
     most = FOLD // lanes
     return max(min(most, power_of_two(size)) if isinstance(size, int) else most for size in sizes)
@@ -239,7 +239,7 @@ def power_of_two(number: int) -> int:
 def _row_on_cpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
     """Held where registers suffice for the row, online where it exceeds the second-level cache, else stored if that pays."""
     assert isinstance(target, CpuAttr)
-    plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
+    plan, numbers = LoopPlan(stages, {}), [stage.number for stage in stages]
     stored = {stage.result: stage.result for stage in stages}
     saved, _ = repeated(plan, stored)
     row = _row(stages)
@@ -254,7 +254,7 @@ def _row_on_cpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll:
 def _row_on_gpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
     """Held where the registers of a multiprocessor suffice for eight rows, else online if that saves a pass."""
     assert isinstance(target, GpuAttr)
-    plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
+    plan, numbers = LoopPlan(stages, {}), [stage.number for stage in stages]
     row = _row(stages)
     if plan.row_loop() is not None and isinstance(row, int) and row <= target.registers.value.data // 8:
         return ScheduleAttr.of("inner", numbers, power_of_two(row), 1, block, form="held")
@@ -263,7 +263,7 @@ def _row_on_gpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll:
     return ScheduleAttr.of("inner", numbers, lanes, unroll, block)
 
 
-def _has_pair(plan: Plan) -> bool:
+def _has_pair(plan: LoopPlan) -> bool:
     return any(pair_of(plan, number) for number in range(len(plan.nests)))
 
 
@@ -274,7 +274,7 @@ def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
     """The number of parts into which to split a reduction, so that all processors have work."""
     if len(runs_of(stages)) > 1 or any(stage.is_dynamic for stage in stages):
         return 1
-    plan = Plan(stages, {})
+    plan = LoopPlan(stages, {})
     reduced = min(fixed(plan.count(nest.loops)) for nest in plan.nests if nest.reductions)
     programs = fixed(plan.count(plan.rows))
     if isinstance(target, GpuAttr):
@@ -296,7 +296,7 @@ def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
     return max(min(wanted, reduced // smallest), 1)
 
 
-def _is_quick(plan: Plan, row: int, target: GpuAttr) -> bool:
+def _is_quick(plan: LoopPlan, row: int, target: GpuAttr) -> bool:
     """Whether one multiprocessor passes over a row in all nests in the time in which the kernels of split passes start."""
     passes = [nest for nest in plan.nests if nest.loops]
     share = target.traffic() / target.multiprocessors.value.data
@@ -315,7 +315,7 @@ def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
     if side < 4:
         return 1
     for run in runs_of(stages):
-        plan = Plan(run, {})
+        plan = LoopPlan(run, {})
         turned = plan.turned_loop()
         sides = [plan.sizes[loop] for loop in (turned, plan.rows[-1])] if turned is not None else []
         if sides and 2 * min(size for size in sides if isinstance(size, int)) >= side:
@@ -333,7 +333,7 @@ def _tiles_of_program(stages: Sequence[Stage], target: CpuAttr, block: int) -> i
 
 def _short_rows(stages: Sequence[Stage]) -> int | None:
     """The lanes for blocks of several rows, where a row would use at most half a block; None where it fills a block."""
-    plans = [Plan(run, {}) for run in runs_of(stages)]
+    plans = [LoopPlan(run, {}) for run in runs_of(stages)]
     rows = [plan.sizes[plan.rows[-1]] if plan.second_loop() is not None else _NO_LIMIT for plan in plans]
     longest = max((size for size in rows if isinstance(size, int)), default=_NO_LIMIT)
     return power_of_two(longest) if 2 * power_of_two(longest) <= SMALLEST else None
@@ -354,14 +354,14 @@ def _bytes(stages: Sequence[Stage]) -> int:
 
 def _innermost(stages: Sequence[Stage]) -> int:
     """The least number of elements that are contiguous in memory for each stage of an elementwise kernel."""
-    plans = [Plan([stage], {}) for stage in stages]
+    plans = [LoopPlan([stage], {}) for stage in stages]
     found = [plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans]
     return min((typical(size) for size in found), default=_NO_LIMIT)
 
 
 def _row(stages: Sequence[Stage]) -> Steps:
     """The number of elements of a row."""
-    plan = Plan(stages, {})
+    plan = LoopPlan(stages, {})
     return max((plan.count(nest.loops) for nest in plan.nests), key=typical)
 
 
@@ -380,7 +380,7 @@ def _widest_in_lanes(stages: Sequence[Stage]) -> int:
     """The width of the widest element of which each lane of an elementwise kernel reads a different one."""
     widths = [0]
     for stage in stages:
-        plan = Plan([stage], {})
+        plan = LoopPlan([stage], {})
         for argument, source, _ in stage.reads() if plan.rows else ():
             if is_tensor(source.type) and plan.forms[stage, argument].factor(plan.rows[-1]):
                 widths.append(_width(source.type))

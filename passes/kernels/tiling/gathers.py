@@ -24,7 +24,7 @@ from fxc.passes.analysis.index.ranges import Ranges
 from fxc.passes.kernels.tiling.dynamic import size_of_value
 from fxc.passes.kernels.tiling.linear_forms import address
 from fxc.passes.kernels.tiling.stages import Stage
-from fxc.passes.kernels.tiling.writer import Value, Writer, division
+from fxc.passes.kernels.tiling.writer import BlockWriter, Value, division
 
 Values = Mapping[SSAValue, Value]
 
@@ -94,7 +94,7 @@ def _expression(op: affine.ApplyOp, symbols: Symbols) -> tuple[AffineExpr, Symbo
     return replaced(map.results[0], leaf), [*symbols, *own]
 
 
-def number(w: Writer, form: Form, values: Values) -> Value:
+def number(w: BlockWriter, form: Form, values: Values) -> Value:
     """The value of ``form`` as a 64-bit number, or a block with one in each lane."""
     names = [(atom, factor) for atom, factor in form.terms if _symbols(atom)]
     key = ("number", form, *(values[symbol].ssa for atom, _ in names for symbol in _symbols(atom)))
@@ -114,7 +114,7 @@ def number(w: Writer, form: Form, values: Values) -> Value:
     return w.save(key, total)
 
 
-def read(w: Writer, pointer: SSAValue, form: Form, values: Values, condition: Value | None) -> Value:
+def read(w: BlockWriter, pointer: SSAValue, form: Form, values: Values, condition: Value | None) -> Value:
     """The elements at ``form`` where ``condition`` holds, else 0; a block where any of this differs between lanes."""
     symbols = [symbol for atom, _ in form.terms for symbol in _symbols(atom)]
     given = [values[symbol] for symbol in symbols]
@@ -138,7 +138,7 @@ def read(w: Writer, pointer: SSAValue, form: Form, values: Values, condition: Va
     return w.save(key, Value(w.add(made), w.depth))
 
 
-def check(w: Writer, condition: Value, message: str) -> None:
+def check(w: BlockWriter, condition: Value, message: str) -> None:
     """Make the launch fail where ``condition`` does not hold for an active lane."""
     key = ("assert", condition.ssa, message)
     if w.find(key) is not None:
@@ -151,7 +151,7 @@ def check(w: Writer, condition: Value, message: str) -> None:
     w.save(key, condition)
 
 
-def write(w: Writer, op: Operation, pointers: Mapping[SSAValue, SSAValue], form: Form, values: Values) -> Value:
+def write(w: BlockWriter, op: Operation, pointers: Mapping[SSAValue, SSAValue], form: Form, values: Values) -> Value:
     """The value of an op of a body that has ``form``."""
     if isinstance(op, linalg.IndexOp | affine.ApplyOp):
         return number(w, form, values)
@@ -183,7 +183,7 @@ def _is_stated(value: SSAValue) -> bool:
     return isinstance(value.owner, arith.ConstantOp)
 
 
-def _base(w: Writer, form: Form, values: Values) -> Value:
+def _base(w: BlockWriter, form: Form, values: Values) -> Value:
     """The address of the first lane, for a ``form`` whose numbers are the same for all lanes."""
     names = [(atom, factor) for atom, factor in form.terms if _symbols(atom)]
     base = w.offset(Form(form.constant, tuple(term for term in form.terms if term not in names)))
@@ -195,7 +195,7 @@ def _base(w: Writer, form: Form, values: Values) -> Value:
     return _combined(w, arith.AddiOp, base, cast)
 
 
-def _mask(w: Writer, condition: Value | None) -> SSAValue | None:
+def _mask(w: BlockWriter, condition: Value | None) -> SSAValue | None:
     """The mask of the lanes that are read, for blocks along all axes; None where all are."""
     mask = w.mask(w.depth, w.axes)
     if condition is None:
@@ -204,7 +204,7 @@ def _mask(w: Writer, condition: Value | None) -> SSAValue | None:
     return holds if mask is None else w.add(arith.AndIOp(holds, mask))
 
 
-def _combined(w: Writer, cls: type[Operation], left: Value, right: Value) -> Value:
+def _combined(w: BlockWriter, cls: type[Operation], left: Value, right: Value) -> Value:
     if left.is_block or right.is_block:
         left, right = w.block(left), w.block(right)
     key = (cls, left.ssa, right.ssa)

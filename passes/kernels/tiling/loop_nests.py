@@ -44,7 +44,7 @@ class Cut:
     count: int
 
 
-class Plan:
+class LoopPlan:
     """The loops of stages with the same rows.
 
     ``places``: for a tensor that is part of another one, the type of that, and the offset of the part in it. ``rows`` and the

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Steps
-from fxc.passes.kernels.tiling.writer import Axis, Scope, Writer
+from fxc.passes.kernels.tiling.writer import Axis, BlockWriter, Scope
 
 Carried: TypeAlias = list[SSAValue]
 Step: TypeAlias = Callable[[Carried], Carried]
@@ -41,7 +41,7 @@ Abreast: TypeAlias = Callable[[Sequence[Scope]], None]
 
 
 def loop(
-    w: Writer,
+    w: BlockWriter,
     start: SSAValue,
     stop: SSAValue,
     step: int,
@@ -60,7 +60,7 @@ def loop(
     return list(op.results)
 
 
-def nested(w: Writer, spans: Sequence[tuple[int, Span]], carried: Carried, body: Step, short: int = 0) -> Carried:
+def nested(w: BlockWriter, spans: Sequence[tuple[int, Span]], carried: Carried, body: Step, short: int = 0) -> Carried:
     """Nested loops, each with its number and span. An innermost loop of at most ``short`` steps is unrolled."""
     if not spans:
         return body(carried)
@@ -76,7 +76,7 @@ def nested(w: Writer, spans: Sequence[tuple[int, Span]], carried: Carried, body:
     return loop(w, first, stop, 1, carried, step)
 
 
-def _written_out(w: Writer, number: int, length: int, carried: Carried, body: Step) -> Carried:
+def _written_out(w: BlockWriter, number: int, length: int, carried: Carried, body: Step) -> Carried:
     for place in range(length):
         w.scopes.append(Scope(w.scopes[-1].block, {number: w.index(place)}, bounds=w.scopes[-1].bounds))
         carried = body(carried)
@@ -84,7 +84,7 @@ def _written_out(w: Writer, number: int, length: int, carried: Carried, body: St
     return carried
 
 
-def ends(w: Writer, span: Span) -> tuple[SSAValue, SSAValue]:
+def ends(w: BlockWriter, span: Span) -> tuple[SSAValue, SSAValue]:
     """The first number of ``span``, and its end."""
     length = as_value(w, span.length)
     if span.first is None:
@@ -92,11 +92,11 @@ def ends(w: Writer, span: Span) -> tuple[SSAValue, SSAValue]:
     return span.first, w.add(arith.AddiOp(span.first, length))
 
 
-def as_value(w: Writer, number: int | SSAValue) -> SSAValue:
+def as_value(w: BlockWriter, number: int | SSAValue) -> SSAValue:
     return w.index(number) if isinstance(number, int) else number
 
 
-def share(w: Writer, part: SSAValue | None, length: int, size: Steps) -> Span:
+def share(w: BlockWriter, part: SSAValue | None, length: int, size: Steps) -> Span:
     """Share number ``part`` of ``size`` steps, or all steps where ``part`` is None.
 
     A share has ``length`` steps; the last may be shorter.
@@ -110,7 +110,7 @@ def share(w: Writer, part: SSAValue | None, length: int, size: Steps) -> Span:
     return Span(first, w.add(smaller(w.add(arith.SubiOp(w.size(size), first)), w.index(length))))
 
 
-def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: Steps, body: Abreast) -> None:
+def block_at(w: BlockWriter, axis: Axis, first: SSAValue | None, size: Steps, body: Abreast) -> None:
     """One block from ``first``, masked where the loop of ``size`` steps may end in it."""
     place = w.index(0) if first is None else first
     scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
@@ -121,7 +121,7 @@ def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: Steps, body: A
     w.scopes.pop()
 
 
-def strips(w: Writer, axis: Axis, unroll: int, span: Span, carried: Carried, body: Step) -> Carried:
+def strips(w: BlockWriter, axis: Axis, unroll: int, span: Span, carried: Carried, body: Step) -> Carried:
     """The steps of ``span`` in vectors: ``unroll`` at once, then one by one, then the masked rest.
 
     Each carried value has ``unroll`` parts, of which a single vector uses the first.
@@ -158,7 +158,7 @@ def strips(w: Writer, axis: Axis, unroll: int, span: Span, carried: Carried, bod
     return run(full[1], length, lanes, carried, masked=True)
 
 
-def side_by_side(w: Writer, axis: Axis, unroll: int, span: Span, body: Abreast) -> None:
+def side_by_side(w: BlockWriter, axis: Axis, unroll: int, span: Span, body: Abreast) -> None:
     """The steps of ``span`` in vectors: ``body`` writes ``unroll`` of them at once, then the rest.
 
     The scope of the first vector is that of the writer. Where the number of steps is unknown, several vectors at once are
@@ -198,7 +198,7 @@ def side_by_side(w: Writer, axis: Axis, unroll: int, span: Span, body: Abreast) 
         at(w.index(full), copies, w.index(length), [copies - 1] if length % lanes else [])
 
 
-def abreast(w: Writer, vectors: Sequence[Scope], depth: int, carried: Carried, body: Step) -> Carried:
+def abreast(w: BlockWriter, vectors: Sequence[Scope], depth: int, carried: Carried, body: Step) -> Carried:
     """Run ``body`` for each of ``vectors``, the first of which is the scope ``depth``, in the loops opened inside of it.
 
     Each carried value has one part for each vector. Values that are the same for all vectors are computed once.
@@ -220,7 +220,7 @@ def abreast(w: Writer, vectors: Sequence[Scope], depth: int, carried: Carried, b
 
 
 def in_blocks(
-    w: Writer,
+    w: BlockWriter,
     span: Span,
     step: int,
     starts: Carried,
@@ -253,7 +253,9 @@ def in_blocks(
     return join(carried, body(Span(first, span.length - whole), starts))
 
 
-def _blocks(w: Writer, span: Span, step: int, most: int, starts: Carried, carried: Carried, join: Join, body: Along) -> Carried:
+def _blocks(
+    w: BlockWriter, span: Span, step: int, most: int, starts: Carried, carried: Carried, join: Join, body: Along
+) -> Carried:
     if most // step < MANY:
         return body(span, carried)
     block, stop = step << (most // step).bit_length() // 2, as_value(w, span.length)
@@ -267,7 +269,7 @@ def _blocks(w: Writer, span: Span, step: int, most: int, starts: Carried, carrie
     return loop(w, w.index(0), stop, block, carried, one)
 
 
-def _floor(w: Writer, length: int | SSAValue, step: int) -> int | SSAValue:
+def _floor(w: BlockWriter, length: int | SSAValue, step: int) -> int | SSAValue:
     """The largest multiple of ``step`` that is not above ``length``."""
     if isinstance(length, int):
         return length // step * step

@@ -22,11 +22,11 @@ from fxc.dialects.tile import CastOp, CompareOp, MaskOp, ReduceOp, SelectOp
 from fxc.dialects.tile.types import element_of, shape_of
 from fxc.passes.kernels.tiling.bodies import Bodies
 from fxc.passes.kernels.tiling.dynamic import fixed
-from fxc.passes.kernels.tiling.loop_nests import Nest, Plan
+from fxc.passes.kernels.tiling.loop_nests import LoopPlan, Nest
 from fxc.passes.kernels.tiling.loops import Span, strips
 from fxc.passes.kernels.tiling.repeats import Expressions
 from fxc.passes.kernels.tiling.stages import Stage
-from fxc.passes.kernels.tiling.writer import Axis, Scope, Value, Writer
+from fxc.passes.kernels.tiling.writer import Axis, BlockWriter, Scope, Value
 
 Totals = Sequence[SSAValue]
 """The totals of the first and the second reduction."""
@@ -53,9 +53,9 @@ class Pair:
     first: Stage
     second: Stage
     centre: SSAValue
-    centred: Callable[[Writer, Totals, SSAValue, Piece], SSAValue]
-    merged: Callable[[Writer, Totals, Totals, SSAValue, Piece], list[SSAValue]]
-    final: Callable[[Writer, Totals], SSAValue]
+    centred: Callable[[BlockWriter, Totals, SSAValue, Piece], SSAValue]
+    merged: Callable[[BlockWriter, Totals, Totals, SSAValue, Piece], list[SSAValue]]
+    final: Callable[[BlockWriter, Totals], SSAValue]
     lanes: LaneTotals
     between: Sequence[Nest] = ()
 
@@ -69,12 +69,12 @@ class LaneTotals:
     """
 
     starts: Callable[[SSAValue], list[float]]
-    step: Callable[[Writer, Totals, SSAValue, Callable[[], SSAValue], SSAValue | None], list[SSAValue]]
-    joined: Callable[[Writer, Totals, Callable[[], SSAValue], int], list[SSAValue]]
+    step: Callable[[BlockWriter, Totals, SSAValue, Callable[[], SSAValue], SSAValue | None], list[SSAValue]]
+    joined: Callable[[BlockWriter, Totals, Callable[[], SSAValue], int], list[SSAValue]]
     shifted: bool = False
 
 
-def pair_of(plan: Plan, number: int) -> Pair | None:
+def pair_of(plan: LoopPlan, number: int) -> Pair | None:
     """The pair of nest ``number`` of ``plan`` and the next one, else None."""
     start, *rest = plan.nests[number:]
     if len(start.stages) != 1 or not start.reductions:
@@ -154,7 +154,7 @@ def _defined(value: SSAValue, cls: type[Operation]) -> Operation | None:
     return value.owner if isinstance(value.owner, cls) else None
 
 
-def _is_element(plan: Plan, first: Stage, second: Stage, value: SSAValue) -> bool:
+def _is_element(plan: LoopPlan, first: Stage, second: Stage, value: SSAValue) -> bool:
     """Whether ``value`` in ``second`` is equal to the element that ``first`` combines."""
     keys = Expressions(plan).keys
     return keys[second, value] == keys[first, first.element]
@@ -163,7 +163,7 @@ def _is_element(plan: Plan, first: Stage, second: Stage, value: SSAValue) -> boo
 # the sum of exp(x - maximum)
 
 
-def _exponentials(plan: Plan, first: Stage, second: Stage) -> Pair | None:
+def _exponentials(plan: LoopPlan, first: Stage, second: Stage) -> Pair | None:
     total, exponential = _total_in(first, second), _defined(second.element, math.ExpOp)
     distance = _defined(exponential.operands[0], arith.SubfOp) if exponential is not None else None
     if distance is None or total is None or distance.operands[1] is not total or not total.has_one_use():
@@ -174,20 +174,20 @@ def _exponentials(plan: Plan, first: Stage, second: Stage) -> Pair | None:
     return Pair(first, second, total, _running_maximum, _rescaled, _where_finite, _EXPONENTIALS)
 
 
-def _running_maximum(w: Writer, before: Totals, largest: SSAValue, piece: Piece) -> SSAValue:
+def _running_maximum(w: BlockWriter, before: Totals, largest: SSAValue, piece: Piece) -> SSAValue:
     """The maximum so far, or 0 where it is -inf: the exponentials are then 0, not NaN."""
     new = w.add(arith.MaximumfOp(before[0], largest))
     nothing = w.add(CompareOp.of("oeq", new, _number(w, -numbers.inf, new)))
     return w.add(SelectOp.of(nothing, w.zero(new.type), new))
 
 
-def _rescaled(w: Writer, before: Totals, of_piece: Totals, centre: SSAValue, piece: Piece) -> list[SSAValue]:
+def _rescaled(w: BlockWriter, before: Totals, of_piece: Totals, centre: SSAValue, piece: Piece) -> list[SSAValue]:
     factor = w.add(math.ExpOp(w.add(arith.SubfOp(before[0], centre))))
     total = w.add(arith.AddfOp(w.add(arith.MulfOp(before[1], factor)), of_piece[1]))
     return [w.add(arith.MaximumfOp(before[0], of_piece[0])), total]
 
 
-def _where_finite(w: Writer, totals: Totals) -> SSAValue:
+def _where_finite(w: BlockWriter, totals: Totals) -> SSAValue:
     """The total, or NaN where the maximum is infinite, because x - maximum is NaN there."""
     return w.add(arith.AddfOp(totals[1], w.add(arith.SubfOp(totals[0], totals[0]))))
 
@@ -198,7 +198,7 @@ def _lowest(x: SSAValue) -> list[float]:
 
 
 def _exponential(
-    w: Writer, totals: Totals, x: SSAValue, before: Callable[[], SSAValue], shift: SSAValue | None
+    w: BlockWriter, totals: Totals, x: SSAValue, before: Callable[[], SSAValue], shift: SSAValue | None
 ) -> list[SSAValue]:
     """One exponential a step: of the old total where ``x`` is larger than the maximum so far, else of ``x``."""
     distance = w.add(arith.SubfOp(x, totals[0]))
@@ -210,7 +210,7 @@ def _exponential(
     return [w.add(arith.MaximumfOp(totals[0], x)), total]
 
 
-def _joined_exponentials(w: Writer, totals: Totals, counts: Callable[[], SSAValue], count: int) -> list[SSAValue]:
+def _joined_exponentials(w: BlockWriter, totals: Totals, counts: Callable[[], SSAValue], count: int) -> list[SSAValue]:
     """The totals of all lanes. The maximum is -inf where no exponential counts."""
     largest = w.add(ReduceOp.of("max", totals[0], [0]))
     factor = w.add(math.ExpOp(w.add(arith.SubfOp(totals[0], _block(w, largest)))))
@@ -225,7 +225,7 @@ _EXPONENTIALS = LaneTotals(_lowest, _exponential, _joined_exponentials)
 # the sum of (x - sum / n) ** 2
 
 
-def _squares(plan: Plan, first: Stage, second: Stage) -> Pair | None:
+def _squares(plan: LoopPlan, first: Stage, second: Stage) -> Pair | None:
     total, square = _total_in(first, second), _defined(second.element, arith.MulfOp)
     if square is None or total is None or square.operands[0] is not square.operands[1] or not total.has_one_use():
         return None
@@ -246,11 +246,11 @@ def _count(stage: Stage) -> int:
     return numbers.prod(fixed(size) for loop, size in stage.sizes.items() if loop not in stage.kept)
 
 
-def _mean_of_piece(w: Writer, before: Totals, total: SSAValue, piece: Piece) -> SSAValue:
+def _mean_of_piece(w: BlockWriter, before: Totals, total: SSAValue, piece: Piece) -> SSAValue:
     return w.add(arith.DivfOp(total, _number(w, piece.length, total)))
 
 
-def _merged_squares(w: Writer, before: Totals, of_piece: Totals, mean: SSAValue, piece: Piece) -> list[SSAValue]:
+def _merged_squares(w: BlockWriter, before: Totals, of_piece: Totals, mean: SSAValue, piece: Piece) -> list[SSAValue]:
     """The merged totals: the squares of both, plus the squared distance of the means times n * m / (n + m)."""
     here = _number(w, piece.length, mean)
     there = w.add(CastOp.of("sitofp", w.add(arith.IndexCastOp(piece.first, i64)), mean.type))
@@ -263,7 +263,9 @@ def _merged_squares(w: Writer, before: Totals, of_piece: Totals, mean: SSAValue,
     return [w.add(arith.AddfOp(before[0], of_piece[0])), squares]
 
 
-def _square(w: Writer, totals: Totals, x: SSAValue, before: Callable[[], SSAValue], shift: SSAValue | None) -> list[SSAValue]:
+def _square(
+    w: BlockWriter, totals: Totals, x: SSAValue, before: Callable[[], SSAValue], shift: SSAValue | None
+) -> list[SSAValue]:
     """The sum, that of the shifted elements, and their squares: the distance from the mean of n counts n / (n + 1)."""
     assert shift is not None
     count = before()
@@ -277,7 +279,7 @@ def _square(w: Writer, totals: Totals, x: SSAValue, before: Callable[[], SSAValu
     return [w.add(arith.AddfOp(total, more)) for total, more in added]
 
 
-def _joined_squares(w: Writer, totals: Totals, counts: Callable[[], SSAValue], count: int) -> list[SSAValue]:
+def _joined_squares(w: BlockWriter, totals: Totals, counts: Callable[[], SSAValue], count: int) -> list[SSAValue]:
     total, shifted = (w.add(ReduceOp.of("add", each, [0])) for each in totals[:2])
     mean = w.add(arith.DivfOp(shifted, _number(w, count, shifted)))
     own = counts()
@@ -290,11 +292,11 @@ def _joined_squares(w: Writer, totals: Totals, counts: Callable[[], SSAValue], c
 _SQUARES = LaneTotals(lambda x: [0.0, 0.0, 0.0], _square, _joined_squares, shifted=True)
 
 
-def _block(w: Writer, number: SSAValue) -> SSAValue:
+def _block(w: BlockWriter, number: SSAValue) -> SSAValue:
     return w.block(Value(number, w.depth)).ssa
 
 
-def _number(w: Writer, number: float, like: SSAValue) -> SSAValue:
+def _number(w: BlockWriter, number: float, like: SSAValue) -> SSAValue:
     """A constant of the type of ``like``."""
     if shape_of(like.type):
         return w.block(w.constant(arith.ConstantOp(FloatAttr(float(number), element_of(like.type))))).ssa  # type: ignore[arg-type]

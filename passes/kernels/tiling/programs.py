@@ -13,7 +13,7 @@ from fxc.dialects.attributes.size_polynomials import Polynomial
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.kernels.tiling.bodies import Bodies
 from fxc.passes.kernels.tiling.dynamic import Count, Quotient, ceildiv
-from fxc.passes.kernels.tiling.loop_nests import PART, Nest, Plan
+from fxc.passes.kernels.tiling.loop_nests import PART, LoopPlan, Nest
 from fxc.passes.kernels.tiling.loops import (
     Abreast,
     Along,
@@ -29,7 +29,7 @@ from fxc.passes.kernels.tiling.loops import (
     side_by_side,
 )
 from fxc.passes.kernels.tiling.row_loops import RowWriter, span_of
-from fxc.passes.kernels.tiling.writer import Axis, Scope, Value, Writer
+from fxc.passes.kernels.tiling.writer import Axis, BlockWriter, Scope, Value
 
 BAND = 4
 """The largest number of adjacent tiles in a band: long contiguous writes use memory best."""
@@ -46,7 +46,9 @@ class Programs:
     ``pointers``: tensor -> the kernel's argument for it; results without one are not stored.
     """
 
-    def __init__(self, plan: Plan, writer: Writer, pointers: Mapping[SSAValue, SSAValue], schedule: ScheduleAttr) -> None:
+    def __init__(
+        self, plan: LoopPlan, writer: BlockWriter, pointers: Mapping[SSAValue, SSAValue], schedule: ScheduleAttr
+    ) -> None:
         self.plan, self.writer = plan, writer
         kind, self.unroll = schedule.kind.data, schedule.unroll.value.data
         lanes, tile, block = schedule.lanes.value.data, schedule.tile.value.data, schedule.block.value.data

@@ -12,7 +12,7 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.tile import IterateOp, MathOp
 from fxc.dialects.tile.iteration import structure
 from fxc.passes.kernels.tiling.gathers import PLACED
-from fxc.passes.kernels.tiling.loop_nests import Plan
+from fxc.passes.kernels.tiling.loop_nests import LoopPlan
 from fxc.passes.kernels.tiling.stages import Stage
 
 CHEAP = (math.AbsFOp, math.AbsIOp, math.CeilOp, math.FloorOp, math.FmaOp, math.CopySignOp, math.RoundEvenOp)
@@ -22,7 +22,7 @@ Places = dict[tuple[Stage, SSAValue], Stage]
 """A value in the body of a stage -> the stage in whose memory it is saved."""
 
 
-def repeated(plan: Plan, pointers: Mapping[SSAValue, SSAValue]) -> tuple[Places, Places]:
+def repeated(plan: LoopPlan, pointers: Mapping[SSAValue, SSAValue]) -> tuple[Places, Places]:
     """Values that a pass saves in the memory of a later stage's result, and values that later passes load from there.
 
     A result holds one value, the largest expression with a function in it, if the last pass that needs it writes the result.
@@ -53,7 +53,7 @@ def is_costly(op: Operation) -> bool:
     return (op.name.startswith("math.") and not isinstance(op, CHEAP)) or isinstance(op, (MathOp, arith.DivfOp))
 
 
-def _fits(plan: Plan, holder: Stage, stage: Stage, value: SSAValue, home: Mapping[Stage, int]) -> bool:
+def _fits(plan: LoopPlan, holder: Stage, stage: Stage, value: SSAValue, home: Mapping[Stage, int]) -> bool:
     """Whether ``value`` of ``stage`` can be saved in the memory of the later result of ``holder``."""
     assert is_tensor(holder.result.type)
     same_loops = plan.nests[home[stage]].loops == plan.nests[home[holder]].loops
@@ -66,7 +66,7 @@ class Expressions:
     ``costly`` lists the expressions with a function or a division that varies along the row, in the order of the bodies.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LoopPlan) -> None:
         self.plan, self.keys = plan, dict[tuple[Stage, SSAValue], int]()
         self.costly = list[tuple[Stage, SSAValue]]()
         self._numbers = dict[Hashable, int]()

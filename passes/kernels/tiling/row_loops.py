@@ -12,12 +12,12 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.kernels.tiling.bodies import Bodies
 from fxc.passes.kernels.tiling.dynamic import fixed
-from fxc.passes.kernels.tiling.loop_nests import Nest, Plan
+from fxc.passes.kernels.tiling.loop_nests import LoopPlan, Nest
 from fxc.passes.kernels.tiling.loops import Carried, Span, loop, nested, share, strips
 from fxc.passes.kernels.tiling.online import Pair, Piece, lane_totals, pair_of
 from fxc.passes.kernels.tiling.repeats import repeated
 from fxc.passes.kernels.tiling.stages import Stage
-from fxc.passes.kernels.tiling.writer import Axis, Scope, Value, Writer
+from fxc.passes.kernels.tiling.writer import Axis, BlockWriter, Scope, Value
 
 Given: TypeAlias = Mapping[SSAValue, Value]
 """Known values of a body."""
@@ -189,7 +189,7 @@ class RowWriter:
             bodies.finish(stage, value)
 
 
-def span_of(plan: Plan, writer: Writer, number: int, part: SSAValue | None) -> Span:
+def span_of(plan: LoopPlan, writer: BlockWriter, number: int, part: SSAValue | None) -> Span:
     """All steps of loop ``number``, or those of ``part``."""
     if plan.cut is None or plan.cut.loop != number:
         return share(writer, None, 0, plan.sizes[number])

@@ -67,7 +67,7 @@ class Value:
         return isinstance(self.ssa.type, VectorType)
 
 
-class Writer:
+class BlockWriter:
     """Writes ops on blocks along ``axes``, or on numbers where there are none.
 
     ``may_be_empty``: pointers to tensors that may have no elements. Their loads stay in loops that run only if there are some.
