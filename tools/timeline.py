@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.dist import GroupOp, MeshOp
 from fxc.driver.runner import read_module, run_pipeline
@@ -79,9 +80,11 @@ def _functions(module: ModuleOp) -> list[tuple[str, ModuleOp, FuncOp]]:
 def _worlds(module: ModuleOp, world: str | None, axis: str | None) -> Sequence[tuple[int, dict[str, int]]]:
     """Each number of ranks, and that along the axis that has more than in the text."""
     meshes = [op for op in module.ops if isinstance(op, MeshOp)]
-    groups = [op.size for op in module.ops if isinstance(op, GroupOp)]
-    if groups and not meshes and world is None:
-        return [(max(groups), {})]
+    groups = [op for op in module.ops if isinstance(op, GroupOp)]
+    if groups and not meshes:
+        if world is None:
+            return [(max(group.size for group in groups), {})]
+        meshes = _mesh_of(groups)
     if not meshes:
         raise InputError("the program has no dist.mesh", hint="fxc timeline is for distributed programs")
     mesh, axes = meshes[0], meshes[0].axes
@@ -97,3 +100,15 @@ def _worlds(module: ModuleOp, world: str | None, axis: str | None) -> Sequence[t
             raise InputError(f"--world={world}: {text!r} is no number of ranks of {mesh.text()}", hint=f"numbers{more}")
         found.append((ranks, {grows: ranks // others}))
     return found
+
+
+def _mesh_of(groups: Sequence[GroupOp]) -> list[MeshOp]:
+    """A mesh of one axis, along which ``groups`` then are. InputError unless all have the same ranks."""
+    (ranks, *others) = {tuple(group.rank_list.get_values()) for group in groups if group.rank_list is not None}
+    if others:
+        raise InputError("the groups have different ranks, and no dist.mesh has them as axes", hint="leave out --world")
+    mesh = MeshOp.of("mesh", "", {"ranks": len(ranks)}, ranks)
+    Rewriter.insert_op(mesh, InsertPoint.before(groups[0]))
+    for group in groups:
+        Rewriter.replace_op(group, GroupOp.along(group.sym_name.data, group.process_group.data, "mesh", ["ranks"]), [])
+    return [mesh]

@@ -1,9 +1,9 @@
 """Layouts: how the parameters of a model, its inputs and its targets lie on a device mesh.
 
-A layout stores parameters under their names: as DTensors if they are divided, else as tensors, whose optimizer is several times
-as fast. The model reads them through a property that gathers them, and whose derivative reduces their gradients: one graph of
-``torch.compile`` has every collective, and checkpoints have the names of the model. Between parameters the model computes with
-tensors of its rank; with ``spatial`` it computes with DTensors.
+A layout stores parameters under their names: as DTensors if they are divided, else as tensors. The model reads them through a
+property that gathers them, and whose derivative reduces their gradients: one graph of ``torch.compile`` has every collective,
+and checkpoints have the names of the model. Between parameters the model computes with tensors of its rank; with ``spatial`` it
+computes with DTensors.
 """
 
 from __future__ import annotations

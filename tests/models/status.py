@@ -48,9 +48,7 @@ KNOWN = {
     **{("mixtral", "bfloat16", route): _NO_FLOAT64 for route in ROUTES},
     ("mamba", "dynamic", "fxc.compile"): "a Python loop over the words, where the package with its kernels is not installed",
     ("shufflenet_v2", "training", "torch.compile"): "biases that the next batch norm cancels: gradients of rounding only",
-    ("deeplabv3", "training", "torch.compile"): (
-        "before a ReLU one number is 5e-7 from 0, and rounding decides its sign; all other gradients are eager's"
-    ),
+    ("deeplabv3", "training", "torch.compile"): ("before a ReLU one number is 5e-7 from 0, and rounding decides its sign"),
 }
 """Model, mode and route -> why a run is not right."""
 
