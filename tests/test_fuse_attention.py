@@ -314,3 +314,11 @@ def test_learned_mask_is_replayed() -> None:
     program = fxc.capture(Biased(False), (torch.randn(2, 17, 16),))
     fxc.run_passes(program, "lower-to-torch{gradients=true},canonicalize,propagate-shapes")
     assert fused(fxc.run_passes(program, "lower-to-torch,canonicalize"))[1] == 1
+
+
+def test_learned_mask_under_autocast() -> None:
+    torch.manual_seed(0)
+    model, x = Biased(True), torch.randn(2, 17, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        compiled = fxc.compile(model, (x,), training=True)
+        assert torch.equal(compiled(x), model(x))

@@ -29,14 +29,15 @@ class EagerCalls(TorchFunctionMode):
     - ``max_pool1d(x)`` without a gradient, on the CPU, with a contiguous result: traces record the operator that also returns
       the places of the maxima, whose result has the memory order of ``x``.
     - attention on the CPU whose mask requires a gradient as the operator that eager calls then: a trace without gradients
-      would infer the strides of another one.
+      would infer the strides of another one. Not under autocast, which casts the operands of the recorded operator.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in _FILLS and args and not (args[0].is_floating_point() or args[0].is_complex()):
             args, kwargs = tree_map_only(torch.Tensor, _detached, (args, kwargs))
-        if func is functional.scaled_dot_product_attention and _learns_mask(*args, **kwargs):
+        is_attention = func is functional.scaled_dot_product_attention and not torch.is_autocast_enabled("cpu")
+        if is_attention and _learns_mask(*args, **kwargs):
             return _attention(*args, **kwargs)
         result = func(*args, **kwargs)
         if func in _POOLS and isinstance(result, torch.Tensor) and result.is_cpu and not result.requires_grad:
