@@ -117,10 +117,10 @@ def _math(run: Programs, op: tile.MathOp) -> list[Tensor]:
 
 
 def _last(value: Tensor, dims: Sequence[int]) -> Tensor:
-    """Flatten these dimensions of a block into one last axis."""
+    """Flatten these dimensions of a block into one last axis, side by side: PyTorch sums others one after the other."""
     kept = [dim for dim in range(value.dim() - 1) if dim not in dims]
     order = value.permute(0, *[dim + 1 for dim in (*kept, *dims)])
-    return order.reshape(*order.shape[: 1 + len(kept)], -1)
+    return order.reshape(*order.shape[: 1 + len(kept)], -1).contiguous()
 
 
 def _reduce(run: Programs, op: tile.ReduceOp) -> list[Tensor]:

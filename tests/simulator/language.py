@@ -166,7 +166,7 @@ def _extreme(
 
 def _sum(value: Block, axis: int) -> Block:
     _refuse_narrow(value)
-    return value.with_data(value.data.sum(axis + 1, dtype=value.data.dtype))
+    return value.with_data(value.data.movedim(axis + 1, -1).contiguous().sum(-1, dtype=value.data.dtype))
 
 
 def _cumsum(value: Block, axis: int) -> Block:
