@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pkgutil import resolve_name
 
+from xdsl.dialects import get_all_dialects
 from xdsl.ir import Dialect
 
 DIALECTS = {
@@ -24,3 +25,8 @@ DIALECTS = {
 def all_dialects() -> dict[str, Callable[[], Dialect]]:
     """Dialect name -> function that imports the dialect and returns it."""
     return {name: partial(resolve_name, where) for name, where in DIALECTS.items()}
+
+
+def known_dialects() -> dict[str, Callable[[], Dialect]]:
+    """``all_dialects``, and those of xDSL."""
+    return {**get_all_dialects(), **all_dialects()}

@@ -19,7 +19,17 @@ from xdsl.ir import Attribute
 from fxc.bridge.eager_strides import lay_out_as_eager
 from fxc.bridge.values import is_sequence, torch_dtype
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import NONE_TYPE, VALUE, BoolType, FloatType, IntType, is_tensor, tensor_type, tuple_type
+from fxc.dialects.attributes.types import (
+    NONE_TYPE,
+    NUMBERS,
+    VALUE,
+    BoolType,
+    FloatType,
+    IntType,
+    is_tensor,
+    tensor_type,
+    tuple_type,
+)
 from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.errors import FxcError
 
@@ -218,7 +228,7 @@ class FakeWorld:
             return self._tensor(type)
         if isinstance(type, TupleType):
             return tuple(self.fake(t) for t in type.types.data)
-        if isinstance(type, (IntType, FloatType, BoolType)):
+        if isinstance(type, NUMBERS):
             return self._number(type)
         if type == NONE_TYPE:
             return None
@@ -295,7 +305,7 @@ class FakeWorld:
 
     def known_number(self, type: Attribute) -> bool | int | float | None:
         """Return the constant in a type, or None if the value depends on data."""
-        text = type.expression.data if isinstance(type, (IntType, FloatType, BoolType)) else ""
+        text = type.expression.data if isinstance(type, NUMBERS) else ""
         try:
             if isinstance(type, BoolType):
                 return {"True": True, "False": False}[text]
@@ -411,7 +421,7 @@ class DeferredFake:
 def _without_unnamed(type: Attribute) -> Attribute:
     if isinstance(type, TupleType):
         return tuple_type([_without_unnamed(t) for t in type.types.data])
-    if isinstance(type, (IntType, FloatType, BoolType)):
+    if isinstance(type, NUMBERS):
         return type.__class__(str_attr(_known(type.expression.data)))
     if not is_tensor(type):
         return type

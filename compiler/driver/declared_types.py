@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import CONDITIONS, SYMBOLS, BoolType, FloatType, IntType, ValueType, is_tensor
+from fxc.dialects.attributes.types import CONDITIONS, NUMBERS, SYMBOLS, ValueType, is_tensor
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.semantics import CannotInfer
@@ -22,8 +22,6 @@ from fxc.passes.analysis.lost_shapes import lost_shapes
 
 Numbers = Sequence[Mapping[str, int]]
 """Assignments of numbers to the symbols of a module; declared and inferred types must agree at each of them."""
-
-_NUMBERS = (IntType, FloatType, BoolType)
 
 _HINT = "declare that type; the pass propagate-shapes writes the types that PyTorch returns"
 
@@ -64,7 +62,7 @@ class _Check:
         except CannotInfer:
             return
         except VerifyException as error:
-            if any(isinstance(operand.type, _NUMBERS) for operand in op.operands):
+            if any(isinstance(operand.type, NUMBERS) for operand in op.operands):
                 return  # other values of the operands may be valid
             message = next(iter(str(error).splitlines()), op.name)
             raise VerifyError(message, op=one_line(op), place=self.place_of(op)) from error

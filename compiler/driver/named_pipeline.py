@@ -24,13 +24,13 @@ class Slot:
 
 @dataclass(frozen=True)
 class OnDemand:
-    """A pass that runs only where the option ``option`` of the pipeline is given, and is not ``false``."""
+    """A pass that runs only where the option ``name`` of the pipeline is given, and is not ``false``."""
 
-    option: str
+    name: str
     spec: PassSpec
 
     def __str__(self) -> str:
-        return f"[{self.option}: {self.spec}]"
+        return f"[{self.name}: {self.spec}]"
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,13 @@ class NamedPipeline:
 
     def option_names(self) -> list[str]:
         """The names that may appear in the braces."""
-        others = (
-            step.name if isinstance(step, Slot) else step.option for step in self.steps if isinstance(step, (Slot, OnDemand))
-        )
-        return list(dict.fromkeys((*self.options, *others)))
+        return list(dict.fromkeys((*self.options, *(step.name for step in self.steps if isinstance(step, (Slot, OnDemand))))))
 
     def _filled(self, step: Spec | Slot | OnDemand, values: Mapping[str, tuple[Word, ...]]) -> tuple[Spec, ...]:
         if isinstance(step, Slot):
             return parse(",".join(word.text for word in values.get(step.name, ())))
         if isinstance(step, OnDemand):
-            wanted = [word.text for word in values.get(step.option, ())] not in ([], ["false"])
+            wanted = [word.text for word in values.get(step.name, ())] not in ([], ["false"])
             return self._filled(step.spec, values) if wanted else ()
         if isinstance(step, AnchorSpec):
             return (replace(step, items=tuple(item for inner in step.items for item in self._filled(inner, values))),)

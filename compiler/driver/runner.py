@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xdsl.context import Context
-from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, VerifyException
 from xdsl.utils.exceptions import ParseError as XdslParseError
 
-from fxc.dialects import all_dialects
+from fxc.dialects import known_dialects
 from fxc.dialects.base.op_rules import OpRules
 from fxc.dialects.context import FxcContext
 from fxc.dialects.text.diagnostics import one_line, place_of
@@ -107,7 +106,7 @@ def parse_error(error: XdslParseError) -> ParseError:
 def _parse_hint(message: str, lines: Sequence[str]) -> str | None:
     """The fix of a parse error: the nearest names to a misspelt one, or what to write."""
     if (match := _UNKNOWN.fullmatch(message)) is not None:
-        dialect = {**get_all_dialects(), **all_dialects()}.get(match[1].partition(".")[0])
+        dialect = known_dialects().get(match[1].partition(".")[0])
         known = [] if dialect is None else [op.name for op in dialect().operations]
         known += [f"torch.{name}" for name in table()] if match[1].startswith("torch.") else []
         return nearest(match[1], known) or "fxc-opt --allow-unregistered-dialect accepts unknown names in generic form"

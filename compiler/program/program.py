@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from fxc.dialects import all_dialects
+from fxc.dialects import known_dialects
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry, public_functions
 from fxc.dialects.fx import TensorDeclOp
@@ -59,7 +58,7 @@ def new_context(live: dict[str, Any] | None = None) -> FxcContext:
         return TorchSemantics(live)
 
     context = FxcContext(load_semantics)
-    for name, factory in {**get_all_dialects(), **all_dialects()}.items():
+    for name, factory in known_dialects().items():
         context.register_dialect(name, factory)
     return context
 

@@ -13,9 +13,9 @@ from xdsl.ir import Attribute
 from fxc.bridge.nesting import INPUTS, spec_of
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import (
+    NUMBERS,
     SYMBOLS,
     BoolType,
-    FloatType,
     IntType,
     ValueType,
     conditions_of,
@@ -109,7 +109,7 @@ _CONSTANT = ("a constant",)
 
 
 def _other(name: str, type: Attribute) -> OtherInput:
-    if not isinstance(type, (IntType, FloatType, BoolType)):
+    if not isinstance(type, NUMBERS):
         return OtherInput(name, () if isinstance(type, ValueType) else _CONSTANT)
     text = type.expression.data
     if isinstance(type, IntType) and text.isidentifier():

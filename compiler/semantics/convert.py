@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.tensors import FakeWorld, symbols_of
 from fxc.bridge.values import attribute_of, constant_value, tree_of
-from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, ValueType
+from fxc.dialects.attributes.types import NUMBERS, SYMBOLS, BoolType, FloatType, ValueType
 from fxc.dialects.attributes.values import Tree, int_attr, map_tree
 from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall
 from fxc.dialects.text.diagnostics import place_of
@@ -153,7 +153,7 @@ class _Converter:
         inside = [inner for region in op.regions for inner in region.walk()]
         return (
             operands
-            and all(isinstance(type, (TensorType, IntType, FloatType, BoolType)) for type in types)
+            and all(isinstance(type, (TensorType, *NUMBERS)) for type in types)
             and all(isinstance(inner, (TorchOp, HigherOrderOp, ConstantOp, OutputOp)) or _is_element(inner) for inner in inside)
         )
 

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import is_sequence
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType
+from fxc.dialects.attributes.types import NUMBERS, BoolType, FloatType
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
@@ -179,7 +179,7 @@ def _is_float(text: str) -> bool:
 def _agreed(op: Operation, a: Attribute, b: Attribute) -> Attribute:
     if a == b:
         return a
-    if type(a) is type(b) and isinstance(a, (IntType, FloatType, BoolType)):
+    if type(a) is type(b) and isinstance(a, NUMBERS):
         return type(a)(str_attr(""))
     raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known")
 

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from fxc.bridge.tensors import number_at, type_of
 from fxc.bridge.values import is_dict, is_sequence
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor
+from fxc.dialects.attributes.types import NUMBERS, IntType, is_tensor
 from fxc.dialects.attributes.values import MemoryFormatAttr, int_attr, isa, str_attr
 from fxc.dialects.fx import PositionalCall
 from fxc.dialects.torch_ops import TorchOp
@@ -206,7 +206,7 @@ def _same_type(a: Attribute, b: Attribute, numbers: Mapping[str, int]) -> bool:
         return True
     if isinstance(a, TupleType) and isinstance(b, TupleType):
         return same_types(a.types.data, b.types.data, numbers)
-    if isinstance(a, (IntType, FloatType, BoolType)) and type(a) is type(b) and not a.expression.data:
+    if isinstance(a, NUMBERS) and type(a) is type(b) and not a.expression.data:
         return True
     if isinstance(a, IntType) and isinstance(b, IntType):
         return (number := number_at(a.expression.data, numbers)) is not None and number == number_at(b.expression.data, numbers)

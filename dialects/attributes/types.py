@@ -355,6 +355,8 @@ def conditions_of(module: ModuleOp) -> tuple[str, ...]:
     return tuple(part.data for part in found if isinstance(part, StringAttr)) if isa(found, ArrayAttr) else ()
 
 
+NUMBERS = (IntType, FloatType, BoolType)
+"""The types of numbers, which share no memory."""
 VALUE = ValueType()
 NONE_TYPE = NoneValueType()
 FX_TYPES = [ValueType]

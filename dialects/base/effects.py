@@ -14,10 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure, RecursiveMemoryEffect
 
 from fxc.dialects.attributes.discardable import BORROWS
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType, ValueType
-
-NUMBERS = (IntType, FloatType, BoolType)
-"""The types of numbers, which share no memory."""
+from fxc.dialects.attributes.types import NUMBERS, ValueType
 
 
 class EffectsInterface(Operation):
