@@ -75,8 +75,10 @@ def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
 
     By default parameters, buffers and constants are attributes of the GraphModule, and it has the signature of the captured
     model, including the nesting of an exported program. With ``lifted=True`` they are placeholders, as in the imported graph,
-    node for node. ``node.meta["val"]`` has fake tensors of the types of the IR, which ``import_fx`` reads. Raises TargetError
-    for a callee that a graph may not name, WeightsError for a tensor without a value, InputError if ``program`` is no program.
+    node for node. ``node.meta["val"]`` has fake tensors of the types of the IR, which ``import_fx`` reads. The graph checks no
+    inputs: after passes it is for those of the types of the IR that do not share memory, and that begin at the start of their
+    storage where the model uses ``as_strided`` with an offset. Raises TargetError for a callee that a graph may not name,
+    WeightsError for a tensor without a value, InputError if ``program`` is no program.
     """
     require_program(program, "to_fx")
     later = program.later or LaterDerivatives(Options.from_env())

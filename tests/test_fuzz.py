@@ -25,7 +25,16 @@ from tests.fuzz.programs import Input, Program, Step
 from tests.fuzz.reduction import reductions
 from tests.fuzz.search import Search
 
-EXAMPLES = {"static": 20, "training": 8, "compile": 15, "dynamic": 3, "dynamic_shapes": 3, "frozen": 10, "saved": 10}
+EXAMPLES = {
+    "static": 20,
+    "training": 8,
+    "compile": 15,
+    "dynamic": 3,
+    "dynamic_shapes": 3,
+    "frozen": 10,
+    "saved": 10,
+    "passes": 8,
+}
 
 
 @pytest.mark.timeout(36_000)

@@ -29,12 +29,9 @@ from fxc.errors import NoRuleError, NumericsError
 from fxc.interpret.binding import Binding
 from fxc.interpret.tile_level import launch, launch_into
 from fxc.interpret.torch_level import ReferenceInterpreter, error_of, is_concrete
-from fxc.numerics.differences import Difference, difference, excess_over
+from fxc.numerics.differences import Difference, difference, is_rounding
 from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, widened
 from fxc.program.program import Look, Program
-
-TIMES_THE_ROUNDING = 4.0
-"""The allowed distance from the float64 result, as a multiple of the interpreter's distance or the dtype's tolerance."""
 
 Launch = LaunchOp | plan.LaunchOp
 Machine = Callable[[Launch], Callable[..., Any]]
@@ -168,14 +165,9 @@ def _wrong(
         exact = in_float64() if found.excess != float("inf") else None
         if exact is not None:
             true = exact.results[key] if isinstance(key, int) else exact.arguments[key]
-            if _is_rounding(true, old, new):
+            if is_rounding(true, old, new):
                 continue
         yield where, found
-
-
-def _is_rounding(exact: Any, interpreted: Any, actual: Any) -> bool:
-    """Whether ``actual`` is about as close to the float64 result as the interpreter's."""
-    return excess_over(exact, actual) <= TIMES_THE_ROUNDING * max(1.0, excess_over(exact, interpreted))
 
 
 @dataclass(frozen=True)
@@ -224,7 +216,7 @@ class _Steps:
             found = difference(old, new)
             if found is None or found.excess <= 1:
                 continue
-            if found.excess == float("inf") or not _is_rounding(in_float64()[i], old, new):
+            if found.excess == float("inf") or not is_rounding(in_float64()[i], old, new):
                 values = op.outs if isinstance(op, plan.LaunchOp) else op.results
                 name = op.callee.root_reference.data
                 self.wrong.append(_WrongKernel(name, op, values[i]._name or str(i), found))

@@ -21,6 +21,9 @@ TOLERANCES = {
 }
 """dtype -> (relative, absolute) tolerance, as in ``torch.testing``."""
 
+TIMES_THE_ROUNDING = 4.0
+"""The allowed distance from the float64 result, as a multiple of the distance before or the dtype's tolerance."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -91,7 +94,12 @@ def _tensor_difference(before: torch.Tensor, after: torch.Tensor, strict: bool) 
     return Difference(text + _example(old, new, distance == worst), excess)
 
 
-def excess_over(exact: Any, value: Any) -> float:
+def is_rounding(exact: Any, before: Any, after: Any) -> bool:
+    """Return whether ``after`` is about as close to the float64 result ``exact`` as ``before`` is."""
+    return _excess_over(exact, after) <= TIMES_THE_ROUNDING * max(1.0, _excess_over(exact, before)) < math.inf
+
+
+def _excess_over(exact: Any, value: Any) -> float:
     """Return the distance of ``value`` from its float64 result, in multiples of its dtype's tolerance; else infinity."""
     if not (isinstance(exact, torch.Tensor) and isinstance(value, torch.Tensor) and exact.shape == value.shape):
         return math.inf

@@ -20,6 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects.attributes.values import map_tree
 from fxc.dialects.autodiff import SAVED
 from fxc.dialects.base.effects import is_pure
+from fxc.dialects.fusion import YieldOp
 from fxc.dialects.text.call import CallOp
 from fxc.passes.analysis.matching import is_complex
 from fxc.passes.analysis.memory import Memory, is_isolated, scopes
@@ -103,7 +104,7 @@ class PatternRewriter:
         for result, value in zip(op.results, values, strict=True):
             if value.type != result.type or (not same_memory and is_complex(value.type)):
                 return  # a complex tensor may be lazily conjugated, which a copy resolves
-            if not self.memory.can_replace(result, value, same_memory=same_memory):
+            if not self.memory.can_replace(result, value, same_memory=same_memory) or not _may_yield(result, value):
                 return
         self._substitute(op, values)
 
@@ -185,6 +186,13 @@ class PatternRewriter:
             if op.name in self.dispatch and op not in self._queued:
                 self._queued.add(op)
                 self._pending.append(op)
+
+
+def _may_yield(old: SSAValue, new: SSAValue) -> bool:
+    """Whether ``new`` may replace ``old`` in the yields of groups: they yield only values that they make."""
+    blocks = [use.operation.parent for use in old.uses if isinstance(use.operation, YieldOp)]
+    made_in = new.owner.parent if isinstance(new.owner, Operation) else None
+    return all(block is made_in for block in blocks)
 
 
 def _let_use(old: SSAValue, new: SSAValue) -> None:

@@ -38,6 +38,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import is_mutable
+from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.constants import is_constant
 from fxc.passes.analysis.memory import Memory, is_isolated, scopes
@@ -112,10 +113,10 @@ class _Pool:
 
 
 def _ops(region: Region) -> Iterator[Operation]:
-    """The ops of ``region`` in order, without those of nested isolated regions."""
+    """The ops of ``region`` in order, without those of isolated regions, and of groups, which yield only what they make."""
     for block in region.blocks:
         for op in block.ops:
             yield op
-            if op.regions and not is_isolated(op):
+            if op.regions and not is_isolated(op) and not isinstance(op, GroupOp):
                 for inner in op.regions:
                     yield from _ops(inner)

@@ -42,6 +42,7 @@ from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.base.dominators import dominator_tree
 from fxc.dialects.base.effects import is_pure, reads_memory
+from fxc.dialects.fusion import GroupOp
 from fxc.passes.analysis.memory import Memory, Set, is_isolated, is_same_memory, scopes, writes_anything
 from fxc.passes.analysis.statistics import count
 
@@ -114,6 +115,10 @@ class _Search:
             self.count_writes(op)
             if not op.regions:
                 self.visit(op, extended)
+            elif isinstance(op, GroupOp):  # it computes what it yields, and computes rather than reads
+                around, self.seen = self.seen, defaultdict[Hashable, list[Operation]](list)
+                self.regions(op)
+                self.seen = around
             elif not is_isolated(op):
                 self.regions(op)
                 self.count_writes(op)

@@ -2,8 +2,8 @@
 
 Assumes  verified IR.
 Ensures  every remaining operation, also in nested regions, has an effect, writes memory from outside or memory that a
-         live operation may read, or computes an operand of such an operation; unused results of ``scf.if`` and ``cond``
-         are removed with the operations that compute them. Idempotent.
+         live operation may read, or computes an operand of such an operation; unused results of ``scf.if``, ``cond``
+         and ``fusion.group`` are removed with the operations that compute them. Idempotent.
 Leaves   asserts, prints, collectives, calls of unknown functions; random operators, whose removal would change later
          ones; the last result of a ``cond``; unused arguments, declarations, and carried values of loops.
 Cost     three walks, for writes, for liveness, and backwards to erase; an alias analysis where there are writes.
@@ -40,6 +40,7 @@ from xdsl.traits import IsTerminator, RecursiveMemoryEffect
 
 from fxc.dialects.attributes.values import Tree
 from fxc.dialects.base.effects import has_side_effect
+from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
@@ -96,7 +97,7 @@ class _Live:
     def mark(self, op: Operation) -> None:
         """Mark ``op``, its operands and the ops around it as live.
 
-        Terminators in its regions are live, too, with their operands; those of an ``scf.if`` only with operands that are used.
+        Terminators in its regions are live, too, with their operands; for an ``scf.if`` or a group, those that are used.
         """
         if op in self.ops:
             return
@@ -113,7 +114,7 @@ class _Live:
 
     def mark_yield(self, owner: Operation, terminator: Operation) -> None:
         self.ops.add(terminator)
-        if not isinstance(owner, IfOp):
+        if not isinstance(owner, IfOp | GroupOp):
             self.pending += terminator._operands
 
     def propagate(self) -> None:
@@ -125,7 +126,7 @@ class _Live:
             owner = value.owner
             if not isinstance(owner, Block):
                 self.mark(owner)
-                if isinstance(owner, IfOp):
+                if isinstance(owner, IfOp | GroupOp):
                     self.pending += [b.last_op.operands[value.index] for r in owner.regions for b in r.blocks if b.last_op]  # type: ignore[attr-defined]
             elif (around := owner.parent_op()) is not None and around is not self.scope:
                 self.mark(around)
@@ -156,7 +157,7 @@ def _sweep(regions: Iterable[Region], live: _Live) -> None:
 def _sweep_inside(op: Operation, live: _Live) -> None:
     """Sweep the regions of a live op whose users, which come after it, are already swept."""
     unread = {result.index for result in op.results if result.first_use is None} if op.regions else set[int]()
-    if unread and isinstance(op, IfOp):
+    if unread and isinstance(op, IfOp | GroupOp):
         op = drop_results(op, unread)
         count("results removed", len(unread))
     elif unread and isinstance(op, HigherOrderOp) and op.operator == "higher_order.cond":
@@ -183,7 +184,7 @@ def returned_tree(region: Region, length: int) -> list[Tree] | tuple[Tree, ...] 
     return args[0]
 
 
-def drop_results(op: IfOp | HigherOrderOp, unread: Collection[int]) -> Operation:
+def drop_results(op: IfOp | GroupOp | HigherOrderOp, unread: Collection[int]) -> Operation:
     """Replace ``op`` by one without the unused results at these positions, and return the new op."""
     for region in op.regions:
         for block in region.blocks:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 
 import fxc
 from fxc.errors import CaptureError, InputError
+from fxc.export.shared_state import refuse_later_starts
 from tests.fuzz.outcome import Run, layout_difference, number_difference, run
 
 MODES: dict[str, list[str]] = {
@@ -22,8 +25,9 @@ MODES: dict[str, list[str]] = {
     "dynamic_shapes": ["dynamic_shapes"],
     "frozen": ["frozen"],
     "saved": ["saved", "saved_trusted"],
+    "passes": [],
 }
-"""Mode -> its routes."""
+"""Mode -> its routes; those of ``passes`` are random pipelines."""
 
 REFUSED = (
     "counts from where that starts (as_strided with a storage_offset)",
@@ -216,6 +220,11 @@ def compile_on(route: str, f: Function, inputs: list[torch.Tensor], free: Any = 
         return torch.compile(f, backend="fxc", dynamic=route == "dynamic" or None, options=options)
     if route == "frozen":
         return _frozen(f, inputs, options)
+    if not route.startswith("saved"):
+        captured = fxc.capture(f, inputs)
+        refuse_later_starts(captured, inputs)
+        with redirect_stderr(StringIO()):  # of notes about rounding
+            return fxc.to_fx(fxc.run_passes(captured, route, options=fxc.Options(check_numerics=True, strict=True)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "plan.zip")
         fxc.compile(f, inputs, options=options).plan.save(path)

@@ -87,8 +87,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """``route``: how it is compiled. ``sizes``: values of ``n`` and ``m`` in the inputs, one pair a call; empty where
-    sizes are numbers. ``numbers``: whether the values of the results are compared. ``device``: where it runs."""
+    """``route``: how it is compiled, or the pipeline that runs on it. ``sizes``: values of ``n`` and ``m`` in the inputs, one
+    pair a call; empty where sizes are numbers. ``numbers``: whether the values of the results are compared. ``device``: where
+    it runs."""
 
     route: str
     inputs: tuple[Input, ...]
@@ -139,7 +140,8 @@ class Program:
     def test(self) -> str:
         """A whole file for pytest."""
         head = "import torch\nimport torch.nn.functional as F\n\nfrom tests.fuzz.check import check\n\n\n"
-        return f"{head}{self.source}\n\ndef test_{self.route}() -> None:\n    {self.check}\n"
+        name = "passes" if "," in self.route else self.route
+        return f"{head}{self.source}\n\ndef test_{name}() -> None:\n    {self.check}\n"
 
     def functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """``f`` and ``inputs``."""

@@ -15,6 +15,7 @@ from tests.fuzz.operators_compute import POINTWISE, REDUCTIONS
 from tests.fuzz.operators_indexing import FACTORIES, GATHERS, SCATTERS, WRITES
 from tests.fuzz.operators_layers import LAYERS
 from tests.fuzz.operators_views import COPIES, VIEWS
+from tests.fuzz.pipelines import pipelines
 from tests.fuzz.programs import Program
 
 FAMILIES = [
@@ -36,7 +37,7 @@ def step(draw: st.DrawFn, b: Builder) -> bool:
 
 @st.composite
 def programs(draw: st.DrawFn, mode: str, device: str = "cpu") -> Program:
-    route = draw(st.sampled_from(MODES[mode]))
+    route = draw(st.sampled_from(MODES[mode])) if MODES[mode] else draw(pipelines())
     b = Builder(draw, route, generic=mode.startswith("dynamic"))
     gradients = mode == "training" or (mode in ("compile", "dynamic", "dynamic_shapes") and draw(st.booleans()))
     with ExitStack() as stack:

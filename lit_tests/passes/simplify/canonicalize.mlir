@@ -60,3 +60,20 @@ func.func @marks(%x: tensor<2x3x4xf32>) {
   %d = torch.aten.relu.default(%c) : (tensor<4x2x3xf32, #torch.meta<strides = [1, 12, 4]>>) -> tensor<4x2x3xf32, #torch.meta<strides = [1, 12, 4]>>
   fx.output(%d) : (tensor<4x2x3xf32, #torch.meta<strides = [1, 12, 4]>>) -> ()
 }
+
+// -----
+
+/// A group yields only what it makes: the first view stays, the second, which it does not yield, goes.
+// CHECK-LABEL: func.func @group
+// CHECK:         fusion.group ({
+// CHECK-NEXT:      %v = torch.aten.view.default(%x, [4])
+// CHECK-NEXT:      %s = torch.aten.sin.default(%x)
+func.func @group(%x: tensor<4xf32>) {
+  %g, %h = fusion.group ({
+    %v = torch.aten.view.default(%x, [4]) : (tensor<4xf32>) -> tensor<4xf32>
+    %w = torch.aten.view.default(%x, [4]) : (tensor<4xf32>) -> tensor<4xf32>
+    %s = torch.aten.sin.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
+    fusion.yield %v, %s : tensor<4xf32>, tensor<4xf32>
+  }) -> (tensor<4xf32>, tensor<4xf32>)
+  fx.output((%g, %h)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}

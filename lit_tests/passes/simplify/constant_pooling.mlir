@@ -195,3 +195,21 @@ func.func @loop(%n: index, %x: tensor<2xf32>) -> tensor<2xf32> {
   }
   func.return %r : tensor<2xf32>
 }
+
+// -----
+
+/// The constants of a group remain in it, because it yields only what it makes.
+// CHECK-LABEL: func.func @group
+// CHECK-NEXT:    %a = torch.constant([1.0, 2.0])
+// CHECK:         fusion.group
+// CHECK-NEXT:      torch.constant([1.0, 2.0])
+func.func @group(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %a = torch.constant([1.0, 2.0]) : tensor<2xf32>
+  %y = torch.aten.add.Tensor(%x, %a) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %g = fusion.group ({
+    %b = torch.constant([1.0, 2.0]) : tensor<2xf32>
+    fusion.yield %b : tensor<2xf32>
+  }) -> tensor<2xf32>
+  %z = torch.aten.mul.Tensor(%y, %g) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  func.return %y, %z : tensor<2xf32>, tensor<2xf32>
+}

@@ -467,3 +467,22 @@ func.func @returned_in_part(%x: tensor<4xf32>) {
   %e, %f = torch.aten.topk.default(%x, 2) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi64>)
   fx.output((%a, %b, %c, %f)) : (tensor<2xf32>, tensor<2xi64>, tensor<2xf32>, tensor<2xi64>) -> ()
 }
+
+// -----
+
+/// A group computes what it yields, also where an operation around it computes the same; inside, equal operations are merged.
+// CHECK-LABEL: func.func @group
+// CHECK-NEXT:    %a = torch.aten.relu.default(%x)
+// CHECK-NEXT:    %g, %h = fusion.group ({
+// CHECK-NEXT:      %b = torch.aten.relu.default(%x)
+// CHECK-NEXT:      %d = torch.aten.add.Tensor(%b, %b)
+func.func @group(%x: tensor<4xf32>) {
+  %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %g, %h = fusion.group ({
+    %b = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %c = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %d = torch.aten.add.Tensor(%b, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    fusion.yield %b, %d : tensor<4xf32>, tensor<4xf32>
+  }) -> (tensor<4xf32>, tensor<4xf32>)
+  fx.output((%a, %g, %h)) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
+}

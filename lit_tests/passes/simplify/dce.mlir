@@ -247,3 +247,19 @@ func.func @metadata(%x: tensor<2xf32>) {
   torch.aten._assert_tensor_metadata.default(%x, device = device("cuda")) : (tensor<2xf32>) -> ()
   fx.output(%x) : (tensor<2xf32>) -> ()
 }
+
+// -----
+
+/// An unused result of a group goes, with what computes it.
+// CHECK-LABEL: func.func @group
+// CHECK-NEXT:    %g = fusion.group ({
+// CHECK-NEXT:      %a = torch.aten.sin.default(%x)
+// CHECK-NEXT:      fusion.yield %a : tensor<4xf32>
+func.func @group(%x: tensor<4xf32>) {
+  %g, %h = fusion.group ({
+    %a = torch.aten.sin.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %b = torch.aten.cos.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    fusion.yield %a, %b : tensor<4xf32>, tensor<4xf32>
+  }) -> (tensor<4xf32>, tensor<4xf32>)
+  fx.output(%g) : (tensor<4xf32>) -> ()
+}
