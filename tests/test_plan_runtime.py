@@ -93,7 +93,7 @@ def test_stats(plan: fxc.ExecutionPlan) -> None:
     assert stats.launches == plan.code.count("    kernel_")
     assert stats.library_calls >= 2 and stats.allocations >= 1 and stats.parameter_bytes > 0
     assert 0 < stats.lower_bound_bytes <= stats.arena_bytes <= stats.sum_bytes
-    assert "arena memory" in str(stats) and repr(plan).endswith(f"{stats.launches} kernels>")
+    assert "arena memory" in str(stats) and repr(plan).endswith(f"{stats.launches} kernel launches>")
 
 
 def test_the_graph_is_another_form_of_it(plan: fxc.ExecutionPlan, block: Block) -> None:

@@ -115,10 +115,10 @@ def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], tra
     ``train``: in training mode, with ``fx.requires_grad`` at what has a gradient.
     """
     with progress(f"loading {source}"):
-        from torch.export import ExportedProgram
-
         loaded = load_source(source, train=train)
     with progress(f"capturing {source}"):
+        from torch.export import ExportedProgram
+
         from fxc.api import capture, import_fx
         from fxc.program.program_signature import mark_gradients, signature_of
 

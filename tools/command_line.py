@@ -123,7 +123,7 @@ def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> 
         print(error.format_message(), file=sys.stderr)
         return 2
     except click.ClickException as error:
-        print_error(error.format_message() + _help_hint(error))
+        print_error(error.format_message().replace("\n\t", " ") + _help_hint(error))
         return error.exit_code
     except click.Abort:
         return 130

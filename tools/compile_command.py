@@ -10,6 +10,7 @@ import click
 from fxc.tools.capture_commands import SOURCE_HELP, capture_options
 from fxc.tools.command_line import complete_pipeline, complete_target, progress, write_output
 from fxc.tools.emitters import EMITTERS, EmitOptions, emit
+from fxc.tools.sources import check_source
 
 HELP = f"""Compile a model, and write every step to a folder.
 
@@ -74,6 +75,7 @@ def compile_command(
 ) -> None:
     if output is None and emitted is None:
         raise click.UsageError("nothing to write: give -o DIR, --emit=FORMAT, or both")
+    check_source(source)
     with progress("loading PyTorch"):
         from fxc.tools.compile_program import Request, compile_program
 

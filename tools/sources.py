@@ -41,6 +41,7 @@ def load_source(text: str, *, train: bool = False) -> ModelSource:
 
     PyTorch's generator is seeded first, so a model with random weights is the same model each time.
     """
+    check_source(text)
     import torch
 
     if text.endswith(".pt2"):
@@ -55,16 +56,26 @@ def load_source(text: str, *, train: bool = False) -> ModelSource:
     return source
 
 
+def check_source(text: str) -> str:
+    """``text`` if it may name a model. InputError, without a need of PyTorch, where the file is missing or no Python file."""
+    place = text if text.endswith((".py", ".pt2")) else text.partition(":")[0]
+    if place.endswith((".py", ".pt2")):
+        if not Path(place).is_file():
+            raise InputError(f"there is no file {place}", hint=nearest_file(place))
+    elif place.endswith(".mlir"):
+        raise InputError(f"{place} is IR text, not a source of a model", hint=f"fxc run and fxc-opt read IR; here {FORMS}")
+    elif not all(part.isidentifier() for part in place.split(".")):
+        raise InputError(f"{place!r} is not a source of a model", hint=FORMS)
+    return text
+
+
 def import_source(place: str) -> ModuleType:
     """The module of a Python file or a dotted name; the working directory is on the search path."""
+    check_source(place)
     if not place.endswith(".py"):
-        if not all(part.isidentifier() for part in place.split(".")):
-            raise InputError(f"{place!r} is not a source of a model", hint=FORMS)
         with _first_on_path(os.getcwd()):
             return importlib.import_module(place)
     path = Path(place).resolve()
-    if not path.is_file():
-        raise InputError(f"there is no file {place}", hint=nearest_file(place))
     name = path.stem if path.stem.isidentifier() else "model"
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == str(path):
@@ -132,6 +143,8 @@ def _line_of(error: BaseException, place: str) -> str | None:
 
 
 def _hint(error: BaseException, place: str) -> str | None:
+    if isinstance(error, SyntaxError):
+        return "correct the file; python FILE shows the same error"
     if isinstance(error, ModuleNotFoundError) and error.name and place.split(".")[0] == error.name.split(".")[0]:
         return FORMS
     return None
@@ -172,8 +185,6 @@ def _made(text: str, module: ModuleType, name: str) -> ModelSource:
 def _exported(path: str) -> ModelSource:
     import torch
 
-    if not Path(path).is_file():
-        raise InputError(f"there is no file {path}", hint=nearest_file(path))
     if not zipfile.is_zipfile(path):
         raise CaptureError(f"{path} is not a program that torch.export can load: it is not an archive", hint=EXPORT)
     try:

@@ -39,6 +39,8 @@ def simulated(text: str, file: str, world: str | None, axis: str | None, links: 
     found = list[Scaling]()
     for name, each, function in _functions(module):
         found.append(Scaling(name, {ranks: simulate(each, function, axes) for ranks, axes in _worlds(each, world, axis)}))
+    if not found:
+        raise InputError(f"{file} has no function", hint="fxc import SOURCE -o FILE writes a program")
     return found
 
 
