@@ -51,6 +51,16 @@ def on_a_terminal(script: str, folder: Path, **environment: str) -> tuple[int, s
     return process.returncode, printed.decode(), shown.decode()
 
 
+@pytest.mark.parametrize("argv", [["fxc.tools.fxc", "completion", "bash"], ["fxc.tools.fxc_opt", "--list-passes"]])
+def test_a_reader_that_closes_the_pipe_is_no_error(argv: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", f"import sys, {argv[0]} as tool; sys.argv = {argv}; tool.main()"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_terminal_shows_what_runs(tmp_path: Path) -> None:
     """Each command names its steps on stderr; stdout has only the result, also where it is a file."""
     (tmp_path / "model.py").write_text(MODEL)
