@@ -67,3 +67,27 @@ def test_a_number_in_half_precision(dtype: str) -> None:
     for number in [*(random * 10 ** random.roll(1).mul(6)).tolist(), *ends.tolist()]:
         assert as_half(number, dtype) == torch.tensor(number).to(HALVES[dtype]).item(), number
     assert torch.tensor(as_half(float("nan"), dtype)).isnan()
+
+
+BEYOND: dict[str, Callable[[Tensor], Tensor]] = {
+    "add": lambda x: x * 2 + 1e300,
+    "compare": lambda x: (x > 1e300).float() + 1,
+    "power": lambda x: x.pow(1e300) * 2,
+    "half": lambda x: (x.half() + 1e39) * 2,
+    "clamp": lambda x: x.clamp(-1e300, 1e300) * 2,
+    "threshold": lambda x: F.threshold(x, 0.5, 1e300) * 2,
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_numbers_beyond_the_range_of_a_dtype(name: str) -> None:
+    """Calls of PyTorch: some operators make such a number an infinity, others raise an error."""
+    x = torch.tensor([-1.5, 0.25, 1.0, 3.0])
+    compiled = fxc.compile(BEYOND[name], (x,), options={"cache_plans": False, "target": "host"})
+    try:
+        expected = BEYOND[name](x)
+    except RuntimeError as error:
+        with pytest.raises(RuntimeError, match=str(error)):
+            compiled(x)
+    else:
+        torch.testing.assert_close(compiled(x), expected)

@@ -187,6 +187,15 @@ def test_memory_of_free_sizes_is_not_claimed() -> None:
     assert [each.is_known for each in timelines(compiled.ir.module)] == [False]
 
 
+def test_sizes_of_inputs_are_in_no_module() -> None:
+    class Rows(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.reshape(x.shape[0], -1) + x.new_ones(x.shape[0], 1)
+
+    program = fxc.capture(Rows(), (torch.randn(4, 3, 2),), dynamic_shapes=({0: torch.export.Dim("n")},))
+    assert "sym_size" in str(program) and not module_graph(program.main).inner
+
+
 def test_without_kernels_no_kernel_is_called_unprofitable() -> None:
     compiled = fxc.compile(lambda x: torch.softmax(x, 0) + 1, (torch.randn(3),), options={"target": None})
     reasons = {each.why for each in library_calls(compiled.ir.module)}

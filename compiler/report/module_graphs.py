@@ -40,8 +40,8 @@ def module_graph(function: FuncOp) -> ModuleGraph:
 
 
 def _stack(op: Operation) -> list[tuple[str, str]]:
-    """Path and class of each module around ``op`` below the model."""
-    return [(path, kind) for _, path, kind in module_stack(op.location) if path]
+    """Path and class of each module around ``op`` below the model, but PyTorch's name for a size that an input has."""
+    return [(path, kind) for _, path, kind in module_stack(op.location) if path and not path.startswith("_empty_nn_module")]
 
 
 def _add(root: ModuleGraph, op: Operation) -> None:

@@ -270,7 +270,10 @@ def _number(number: float, text: str, dtype: str) -> IntegerAttr | FloatAttr:
     type = machine_type(dtype)
     if isa(type, IntegerType):
         return IntegerAttr(bool(number) if dtype == "bool" else int(number), type, truncate_bits=True)
-    return FloatAttr(float(number), type)  # type: ignore[arg-type]
+    try:
+        return FloatAttr(float(number), type)  # type: ignore[arg-type]
+    except OverflowError as error:  # PyTorch makes it an infinity, or raises an error, depending on the operator
+        raise Uncovered(f"{text} is not in the range of {dtype}") from error
 
 
 @cache
