@@ -296,8 +296,10 @@ class Plan:
         raise PipelineError("this plan has no captured program to report on", hint=hint)
 
     def __repr__(self) -> str:
-        launches = 0 if self.host is None else self.host.facts.launches
-        size = f"{len(self.graph.nodes)} nodes" if self.host is None else f"{launches} kernel launch{'es' if launches != 1 else ''}"
+        if self.host is None:
+            size = f"{len(self.graph.nodes)} nodes"
+        else:
+            size = f"{self.host.facts.launches} kernel launch{'es' if self.host.facts.launches != 1 else ''}"
         inputs = f"{len(self.signature.inputs)} input{'s' if len(self.signature.inputs) != 1 else ''}"
         return f"<{type(self).__name__}: {inputs}, {size}{', training' if self.training else ''}>"
 
