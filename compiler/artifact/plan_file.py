@@ -16,11 +16,9 @@ from fxc.errors import WRITE_ELSEWHERE, FxcError, PlanFileError, nearest_file
 from fxc.program.weights import load_state, save_state
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.inputs import ANY, OtherInput, TensorInput
+from fxc.runtime.object_inputs import register_inputs
 from fxc.runtime.program_text import HostText, program_of
 from fxc.runtime.signature import Signature
-
-if TYPE_CHECKING:
-    from torch.utils._pytree import TreeSpec
 
 if TYPE_CHECKING:
     import torch
@@ -147,14 +145,15 @@ def _host_text(contents: Contents) -> HostText | None:
 
     program = contents.program
     is_computed_once = any(isinstance(op, CallOp) and is_once(op) for op in program.main.walk())
-    if is_computed_once or _nesting_text(contents.signature.nesting) is None:
+    signature = contents.signature
+    if is_computed_once or signature.returned is not None or _nesting_text(signature.nesting) is None:
         return None
     return host_text(program, host_program(program, contents.kernels[""]))
 
 
 def _contents(reader: Reader, text: str, weights: Future[Path] | None) -> Contents:
     """Parse the content of a plan file. ``weights``: the weights file, if there is one."""
-    from fxc.bridge.nesting import INPUTS, spec_of
+    from fxc.bridge.nesting import INPUTS, RETURNS, returned_of, spec_of
     from fxc.program.program import state_names
 
     program = _parsed(reader, text)
@@ -166,6 +165,7 @@ def _contents(reader: Reader, text: str, weights: Future[Path] | None) -> Conten
     if reader.field("signature", dict).get("nesting") != (None if nesting is None else str(nesting)):
         raise PlanFileError(f"{reader.name} nests its inputs otherwise in its manifest than in its program", hint=AGAIN)
     signature = _signature(reader, None if nesting is None else spec_of(nesting))
+    signature = replace(signature, returned=returned_of(program.main.attributes.get(RETURNS)))
     return Contents(program, signature, reader.field("training", bool))
 
 
@@ -213,6 +213,7 @@ def _nesting_of(text: str) -> TreeSpec | None:
     """The nesting in ``text``. This imports the classes that the text names."""
     from torch.utils._pytree import treespec_loads
 
+    register_inputs()
     return treespec_loads(text) if text else None
 
 

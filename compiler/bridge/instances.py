@@ -7,21 +7,20 @@ among the attributes are stored by name as well. Classes are looked up in module
 from __future__ import annotations
 
 import sys
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from functools import cache, reduce
+from types import MappingProxyType
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import torch
-from torch.utils._pytree import SUPPORTED_NODES, register_pytree_node, tree_map
+from torch.utils._pytree import register_pytree_node, tree_map
 
-from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import CaptureError
+from fxc.runtime.object_inputs import class_name, constant_name, constant_named, empty, fill, is_made, is_object, items_of
 
 CLASSES: WeakValueDictionary[str, type] = WeakValueDictionary()
 """Classes of results seen in this process, including local classes, which cannot be looked up by name."""
-
-_DEVICE = "torch.device:"
 
 
 class Instance:
@@ -31,8 +30,11 @@ class Instance:
         self.name, self.parts = name, parts
 
 
-def with_instances(result: Any, held: Set[int]) -> Any:
-    """``result`` with each object of a user class as an Instance.
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
+
+
+def with_instances(result: Any, held: Set[int], inputs: Mapping[int, Any] = _NOTHING) -> Any:
+    """``result`` with each object of a user class as an Instance, and what ``inputs`` has instead of objects by identity.
 
     CaptureError for objects whose identities are in ``held``, as a call would return a copy of these, and for objects that
     hold themselves.
@@ -40,61 +42,35 @@ def with_instances(result: Any, held: Set[int]) -> Any:
     register_instances()
 
     def with_instance(leaf: Any) -> Any:
-        return _instance_of(leaf, held) if _is_object(leaf) else leaf
+        return _instance_of(leaf, held, inputs) if is_object(leaf) and id(leaf) not in inputs else inputs.get(id(leaf), leaf)
 
-    return tree_map(with_instance, result)
+    return tree_map(with_instance, result, is_leaf=lambda value: id(value) in inputs)
 
 
-def _instance_of(value: Any, held: Set[int]) -> Any:
-    kind: Any = cast(Any, type(value))
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if id(value) in held or not is_made(kind):
-        raise CaptureError(f"an object of the class {name} that exists before the call, holds itself, or has no attributes")
-    CLASSES[name], inner = kind, held | {id(value)}
-    parts: list[Any] = [{**vars(value)}]
-    if is_dict(value):
-        parts.append(dict(value))
-    elif is_sequence(value):
-        parts.append(list(value))
+def parts_with_instances(parts: Any, held: Set[int], inputs: Mapping[int, Any] = _NOTHING) -> Any:
+    """``with_instances`` of attributes and items, of which dtypes, devices and classes become constants."""
 
     def part_of(part: Any) -> Any:
-        return _instance_of(part, inner) if _is_object(part) else _constant(part)
+        if id(part) in inputs:
+            return inputs[id(part)]
+        return _instance_of(part, held, inputs) if is_object(part) else _constant(part)
 
-    return Instance(name, tree_map(part_of, parts))
+    return tree_map(part_of, parts, is_leaf=lambda value: id(value) in inputs or constant_name(value) is not None)
+
+
+def _instance_of(value: Any, held: Set[int], inputs: Mapping[int, Any]) -> Any:
+    kind: Any = cast(Any, type(value))
+    name = class_name(kind)
+    if id(value) in held or not is_made(kind):
+        raise CaptureError(f"an object of the class {name} that exists before the call, holds itself, or has no attributes")
+    CLASSES[name] = kind
+    return Instance(name, parts_with_instances([{**vars(value)}, *items_of(value)], held | {id(value)}, inputs))
 
 
 def _constant(value: Any) -> Any:
     """``value``, or an Instance without parts for what a graph does not return."""
-    if isinstance(value, torch.device):
-        return Instance(f"{_DEVICE}{value}", [])
-    if isinstance(value, torch.dtype):
-        return Instance(str(value), [])
-    if isinstance(value, type) and imported(name := f"{value.__module__}.{value.__qualname__}") is value:
-        return Instance(name, [])
-    return value
-
-
-def is_made(kind: Any) -> bool:
-    """Whether an object of ``kind`` is made of its attributes and items, without running code of ``kind``."""
-    return (
-        isinstance(kind, type)
-        and bool(kind.__flags__ & _ON_HEAP)
-        and not hasattr(kind, "__del__")
-        and hasattr(kind, "__dict__")
-    )
-
-
-_ON_HEAP = 1 << 9
-"""The flag of classes that are defined in Python."""
-
-
-def _is_object(value: Any) -> bool:
-    if isinstance(value, (type, torch.nn.Module, torch.Tensor, tuple)) or type(value) in SUPPORTED_NODES:
-        return False
-    package = type(value).__module__.partition(".")[0]
-    return isinstance(getattr(value, "__dict__", None), dict) and (
-        package == "__main__" or package not in ("torch", "fxc", *sys.stdlib_module_names)
-    )
+    name = constant_name(value)
+    return value if name is None or (isinstance(value, type) and imported(name) is not value) else Instance(name, [])
 
 
 @cache
@@ -106,19 +82,29 @@ def register_instances() -> None:
 
 def _made(parts: Any, name: Any) -> Any:
     """The object of the class ``name``, or the constant. LookupError if there is none in this process."""
-    if name.startswith(_DEVICE):
-        return torch.device(name.removeprefix(_DEVICE))
-    kind, (attributes, *items) = CLASSES.get(name) or imported(name), parts or [None]
-    if attributes is None and isinstance(kind, (type, torch.dtype)):
-        return kind
-    if attributes is None or not is_made(kind):
-        raise LookupError(f"{name} is not a class that is imported in this process and made of its attributes")
-    base: Any = next(base for base in kind.__mro__ if not base.__flags__ & _ON_HEAP)
-    made = base.__new__(kind)
-    made.__dict__.update(attributes)
-    for inner in items:
-        base.update(made, inner) if is_dict(inner) else base.extend(made, inner)
+    if not parts:
+        return constant_of(name)
+    attributes, *items = parts
+    made = empty(class_of(name))
+    fill(made, attributes, items)
     return made
+
+
+def class_of(name: str) -> Any:
+    """The class ``name``. LookupError if this process has none that is made of its attributes and items."""
+    kind = CLASSES.get(name) or imported(name)
+    if not is_made(kind):
+        raise LookupError(f"{name} is not a class that is imported in this process and made of its attributes")
+    return kind
+
+
+def constant_of(name: str) -> Any:
+    """The constant with this ``constant_name``. LookupError if there is none in this process."""
+    named = constant_named(name)
+    found = CLASSES.get(name) or imported(name) if named is None else named
+    if not isinstance(found, (torch.device, torch.Size, torch.dtype, type)):
+        raise LookupError(f"{name} is not a class that is imported in this process")
+    return found
 
 
 def imported(name: str) -> Any:

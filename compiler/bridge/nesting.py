@@ -12,17 +12,19 @@ from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 from torch.utils._pytree import TreeSpec, tree_structure, tree_unflatten, treespec_dumps, treespec_loads
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, StringAttr, i64
 from xdsl.ir import Attribute
 
 from fxc.bridge.instances import CLASSES, imported, register_instances
 from fxc.bridge.values import is_dict, is_sequence, is_tuple, python_of, tree_of, value_of
-from fxc.dialects.attributes.values import SSA, SSAAttr, count_ssa, decode_constants, encode, str_attr
+from fxc.dialects.attributes.values import SSA, SSAAttr, decode_constants, encode, str_attr
 from fxc.dialects.text.nesting import NestingAttr
 from fxc.errors import CaptureError, FxcError
+from fxc.runtime.object_inputs import Returned, register_inputs
 
-INPUTS, OUTPUTS, NAMES = "fx.inputs", "fx.outputs", "fx.arguments"
-"""The function attributes with the nestings of a captured model: (args, kwargs), and its result; and the names of arguments."""
+INPUTS, OUTPUTS, NAMES, RETURNS = "fx.inputs", "fx.outputs", "fx.arguments", "fx.returns"
+"""The function attributes with the nestings of a captured model: (args, kwargs), and its result; the names of arguments; and
+what the results are of a model that changes its inputs."""
 
 
 class _Leaf:
@@ -31,14 +33,14 @@ class _Leaf:
 
 def nesting_attr(spec: TreeSpec) -> Attribute:
     """Return the attribute of a nesting."""
-    leaf = _Leaf()
-    nest = tree_unflatten([leaf] * spec.num_leaves, spec)
+    nest = tree_unflatten([_Leaf()] * spec.num_leaves, spec)
     names = [*_names(nest)]
     try:
         template = encode(tree_of(nest, lambda value: SSA), [])
-        if tree_structure(_rebuilt(nest, iter(names))) == spec and count_ssa(template) == spec.num_leaves:
-            return NestingAttr(template, ArrayAttr([StringAttr(name) for name in names] if any(names) else []))
-    except (CaptureError, LookupError):
+        attr = NestingAttr(template, ArrayAttr([StringAttr(name) for name in names] if any(names) else []))
+        if spec_of(attr) == spec:
+            return attr
+    except FxcError:
         pass  # a key that cannot be written, or a tuple class without field names
     try:
         text = treespec_dumps(spec)
@@ -110,12 +112,30 @@ def spec_of(attr: Attribute) -> TreeSpec:
         if isinstance(attr, StringAttr):
             _check_imports_nothing(json.loads(attr.data)[1])
             register_instances()
+            register_inputs()
             spec = treespec_loads(attr.data)
             tree_unflatten([_Leaf()] * spec.num_leaves, spec)  # LookupError for a class that is not imported
             return spec
     except (ValueError, NotImplementedError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         raise FxcError(f"the program's input or output nesting cannot be read: {error}", hint=_WRITTEN) from error
     raise FxcError(f"not a nesting: {attr}", hint=_WRITTEN)
+
+
+def returned_attr(returned: Returned) -> Attribute:
+    """The attribute of what a program returns that changes its inputs."""
+    inputs = DenseArrayBase.from_list(i64, returned.inputs)
+    return DictionaryAttr({"nesting": nesting_attr(returned.nesting), "inputs": inputs})
+
+
+def returned_of(attr: Attribute | None) -> Returned | None:
+    """The inverse of ``returned_attr``; None for None. FxcError if it is not such an attribute."""
+    if attr is None:
+        return None
+    facts = attr if isinstance(attr, DictionaryAttr) else DictionaryAttr({})
+    inputs, nesting = facts.data.get("inputs"), facts.data.get("nesting")
+    if not isinstance(inputs, DenseArrayBase) or nesting is None:
+        raise FxcError(f"not a description of results: {attr}", hint="capture the model again")
+    return Returned(spec_of(nesting), tuple(map(int, inputs.get_values())))
 
 
 _WRITTEN = "write it as #fx.nesting<((_, _), {})>"

@@ -30,6 +30,7 @@ from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
 from fxc.frontends.captured_model import Model, compile_lock, modules_of, name_state, state_of
+from fxc.frontends.changed_inputs import ChangedInputs, has_changed
 from fxc.frontends.check_call import (
     check_call,
     checked_results,
@@ -50,6 +51,7 @@ from fxc.frontends.restore_signature import resign
 from fxc.frontends.seeded_generators import SEED_BEFORE, seeds_refused
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.program.program import Program
+from fxc.runtime.object_inputs import contents, opened
 
 if TYPE_CHECKING:
     from fxc.frontends.non_strict_trace import Traced
@@ -82,21 +84,33 @@ def capture(
     if has_dtensors(model, args, kwargs or {}):
         return capture_local(model, args, kwargs or {}).program
     refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
-    args, kwargs = _without_repeats((tuple(args), dict(kwargs or {})))
+    changed = ChangedInputs(args, kwargs or {})
+    dynamic_shapes = changed.shapes(model, dynamic_shapes)
+    args, kwargs = _without_repeats((changed.args, changed.kwargs))
     if route not in ROUTES:
         raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
     if (concrete_args or tracer is not torch.fx.Tracer) and route != "symbolic_trace":
         raise CaptureError(f"route {route!r} takes no concrete_args or tracer", hint="use route='symbolic_trace'")
+    if changed.has_objects and route in ("symbolic_trace", "dynamo"):
+        raise CaptureError(f"route {route!r} takes no objects of classes as inputs", hint="use route='export'")
     try:
+        module: Model = model
+        if changed.is_needed or route == "export":
+            module = changed.around(model if isinstance(model, torch.nn.Module) else FunctionModule(model))
         lock = compile_lock(dynamo=route in ("dynamo", "make_fx"))
         with lock, quiet(), in_all_fakes(), dropouts_as_in_eager(), attention_by_scores():
-            if route == "export":
-                return _export_packed(model, args, kwargs) if packed else _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
                 return _symbolic_trace(model, args, kwargs, concrete_args or {}, tracer() if callable(tracer) else tracer)
-            return _dynamo(model, args, kwargs) if route == "dynamo" else _make_fx(model, args, kwargs, bool(dynamic_shapes))
+            if route == "dynamo":
+                return _dynamo(model, args, kwargs)
+            if route == "make_fx":
+                program = _make_fx(module, args, kwargs, bool(dynamic_shapes))
+            else:
+                program = _export_packed(module, args, kwargs) if packed else _export(module, args, kwargs, dynamic_shapes)
+            changed.mark(program)
+            return program
     except FxcError:
         raise
     except Exception as error:
@@ -134,6 +148,8 @@ def capture_somehow(
         except NoPackedSequence:
             continue
         except FxcError as error:
+            if error.message == first.message:
+                continue
             reasons[route] = error.message.removeprefix(f"{route} cannot capture {_name(model)}: ")
             continue
         finally:
@@ -379,11 +395,15 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
     given, nesting = tree_flatten((args, kwargs))
     given = _distinct(given)  # Dynamo makes one input of a repeated tensor, and guards on it
     args, kwargs = tree_unflatten(given, nesting)
+    containers = opened(args, kwargs)[2]
+    before = [*map(contents, containers)]
     with unchanged([*state.values(), *given]):
         try:
             result = torch.compile(model, backend=backend, fullgraph=True)(*args, **kwargs)
         finally:
             torch._dynamo.reset()
+    if any(map(has_changed, before, map(contents, containers))):
+        raise CaptureError("the model changes a list or dict among its inputs", hint="use route='export'")
     if len(captured) != 1:
         raise CaptureError(
             f"Dynamo made {len(captured)} graphs of {_name(model)}", hint="a graph must hold at least one operator"

@@ -28,7 +28,7 @@ def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynam
         found = f"dynamic_shapes is {dynamic_shapes!r}, but a tuple or a dictionary with an entry for each input is expected"
         raise InputError(found, hint="a free batch is ({0: torch.export.Dim.AUTO},)")
     try:
-        signature = _signature(model)
+        signature = model_signature(model)
         inputs = signature.bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return  # the capture reports a call that does not fit; some builtin functions have no signature
@@ -64,7 +64,7 @@ def refuse_wrapped(tensors: Iterable[torch.Tensor]) -> None:
 def misfit(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
     """How these inputs differ from the parameters of ``model``; None if they fit."""
     try:
-        signature = _signature(model)
+        signature = model_signature(model)
     except ValueError:
         return None
     try:
@@ -74,7 +74,7 @@ def misfit(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | 
     return None
 
 
-def _signature(model: Any) -> inspect.Signature:
+def model_signature(model: Any) -> inspect.Signature:
     """ValueError for builtin functions that have none."""
     return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
 
@@ -128,12 +128,12 @@ def checked_results(model: Any, result: Any) -> Any:
 def flattenable(model: Any, result: Any) -> Any:
     """``result`` with objects of user classes as containers of PyTorch's pytree, if ``model`` holds none of them."""
     try:
-        return result if isinstance(result, torch.Tensor) else with_instances(result, _held(model))
+        return result if isinstance(result, torch.Tensor) else with_instances(result, held_by(model))
     except CaptureError:
         return result
 
 
-def _held(model: Any) -> Set[int]:
+def held_by(model: Any) -> Set[int]:
     """The identities of objects that modules of ``model``, globals and closures hold."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     functions = [inspect.unwrap(getattr(each, "__func__", each)) for each in ([each.forward for each in modules] or [model])]

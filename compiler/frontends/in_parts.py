@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from fxc.errors import CaptureError, FallbackWarning, PipelineError
 from fxc.frontends.capture import FunctionModule, Model, quiet, state_of, unchanged
 from fxc.frontends.python_state import PythonState
+from fxc.frontends.user_lines import reason_of
 from fxc.options import Options
 from fxc.runtime.cache import Compiled
 
@@ -77,13 +78,15 @@ def compiled_in_parts(
         copied = tree_map(_copied, (tuple(args), dict(kwargs)))
         with unchanged([value for value in restored if not is_traceable_wrapper_subclass(value)]), quiet():
             made(*copied[0], **copied[1])
-    except Exception:
-        raise reason from reason.__cause__
+    except Exception as error:
+        message = f"{reason.message}\n  in parts: {type(error).__name__}: {reason_of(error)}"
+        raise CaptureError(message, op=reason.op, place=reason.place, hint=reason.hint) from error
     finally:
         changed = state.changed()
         state.put_back()
     if any(not name.endswith(_OF_TORCH) for name in changed):
-        raise reason
+        message = f"{reason.message}\n  in parts: the model changes {', '.join(changed)}"
+        raise CaptureError(message, op=reason.op, place=reason.place, hint=reason.hint) from reason
     where = f"\n  at: {reason.place}" if reason.place else ""
     message = f"the model runs in PyTorch, and only parts of it are compiled: {reason.message}{where}"
     warnings.warn(message, FallbackWarning, stacklevel=3)

@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute
 
-from fxc.bridge.nesting import INPUTS, spec_of
+from fxc.bridge.nesting import INPUTS, RETURNS, returned_of, spec_of
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import (
     NUMBERS,
@@ -58,7 +58,11 @@ def signature_of(program: Program) -> Signature:
             inputs.append(_other(label, type))
     nesting = function.attributes.get(INPUTS)
     return Signature(
-        tuple(inputs), None if nesting is None else spec_of(nesting), _bounds(program), conditions=conditions_of(program.module)
+        tuple(inputs),
+        None if nesting is None else spec_of(nesting),
+        _bounds(program),
+        conditions=conditions_of(program.module),
+        returned=returned_of(function.attributes.get(RETURNS)),
     )
 
 

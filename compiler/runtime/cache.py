@@ -143,6 +143,8 @@ class Compiled:
         if self.cache is None:
             return self.plan.call(*args, **kwargs)
         plan = self.cache.plan_for(args, kwargs)
+        if plan.signature.returned is not None:
+            return plan.call(*args, **kwargs)
         plan.hits += 1
         return plan.run(args, kwargs)
 

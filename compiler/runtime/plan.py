@@ -27,6 +27,7 @@ from fxc.runtime.first_call import Look
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
 from fxc.runtime.lazy import around_transforms, takes_gradient, transforms_are_active
 from fxc.runtime.live_model import LiveModel
+from fxc.runtime.object_inputs import ObjectCall
 from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
 from fxc.runtime.units import bytes_text, duration
@@ -117,8 +118,13 @@ class Plan:
         self._direct: tuple[str, Callable[..., Any] | None] = ("", None)
         is_same = None if self._live is None else self._live.is_same
         self.call = self._checked if self.host is None else entry(self.host, self.signature, self._other, self, is_same)
-        if self._around is not None:
-            self.call = self._around(self.call)
+        self.call = self._for_users(self.call)
+
+    def _for_users(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """``call`` with the inputs and results of the model."""
+        if self.signature.returned is not None:
+            call = ObjectCall(call, self.signature.returned)
+        return call if self._around is None else self._around(call)
 
     def call_through(self, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Call the plan through ``around(call)``, which has the inputs and results of the user."""
@@ -162,7 +168,7 @@ class Plan:
                 self._bind()
             return returned
 
-        self._look, self.run, self.call = look, run, self._checked if self._around is None else self._around(self._checked)
+        self._look, self.run, self.call = look, run, self._for_users(self._checked)
 
     def use_cuda_graphs(self, driver: GraphDriver | None = None) -> None:
         """Run the host program as CUDA graphs from the next call on; ``driver`` replaces the accelerator.

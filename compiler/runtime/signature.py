@@ -17,6 +17,7 @@ from fxc.errors import InputError, nearest
 from fxc.runtime import autocast
 from fxc.runtime.guards import CodeNames, Guard, all_of
 from fxc.runtime.inputs import OtherInput, TensorInput, input_guards, memory_guards, size_guards
+from fxc.runtime.object_inputs import SAME, InputObject, Returned, holds_objects, opened
 
 _RECOMPILE = "pass inputs like those of the example, or compile again with an example of this kind"
 
@@ -25,7 +26,8 @@ _RECOMPILE = "pass inputs like those of the example, or compile again with an ex
 class Signature:
     """The inputs in order, their nesting (None if flat), the bounds of each symbol, and the autocast state.
 
-    ``conditions``: additional conditions on sizes, as text over the symbols.
+    ``conditions``: additional conditions on sizes, as text over the symbols. ``returned``: what the results are of a program
+    that changes its inputs, or returns them.
     """
 
     inputs: tuple[TensorInput | OtherInput, ...]
@@ -33,6 +35,7 @@ class Signature:
     bounds: Mapping[str, tuple[int, int | None]]
     autocast: autocast.Autocast = ()
     conditions: tuple[str, ...] = ()
+    returned: Returned | None = None
 
     def __post_init__(self) -> None:
         if self.nesting is not None and self.nesting.num_leaves != len(self.inputs):
@@ -61,6 +64,10 @@ class Signature:
             return self._flat(args, kwargs)
         except InputError:
             return None
+
+    @cached_property
+    def _has_objects(self) -> bool:
+        return self.nesting is not None and holds_objects(self.nesting)
 
     @cached_property
     def _take_out(self) -> Callable[..., tuple[Any, ...] | None]:
@@ -135,6 +142,8 @@ class Signature:
             return list(args)
         ordered = {key: kwargs[key] for key in self.nesting.children()[1].context if key in kwargs}
         ordered |= {key: value for key, value in kwargs.items() if key not in ordered}
+        if self._has_objects:
+            args, ordered, _ = opened(args, ordered)
         leaves, nesting = tree_flatten((tuple(args), ordered))
         if nesting != self.nesting:
             known = self.nesting.children()[1].context
@@ -156,7 +165,27 @@ class Signature:
                 return f"input {key} is expected, but not given"
         keys, old, new = [*range(count), *kwargs.context], args.children() + kwargs.children(), given_args.children()
         pairs = zip(keys, old, new + given_kwargs.children(), strict=True)
-        return next(f"input {key} is nested otherwise than in the example: {b}, expected {a}" for key, a, b in pairs if a != b)
+        return next(f"input {key}{_first_difference(a, b)}" for key, a, b in pairs if a != b)
+
+
+def _first_difference(expected: TreeSpec, given: TreeSpec) -> str:
+    """Where ``given`` differs from ``expected``, and how."""
+    was, now = expected.children(), given.children()
+    if expected.type != given.type or expected.context != given.context or len(was) != len(now):
+        return f" is nested otherwise than in the example: {_outline(given)}, expected {_outline(expected)}"
+    keys = [f".{key}" if expected.type is dict else f"[{key}]" for key in (expected.context or range(len(was)))]
+    keys = [""] * len(was) if expected.type is InputObject else keys
+    return next(f"{key}{_first_difference(a, b)}" for key, a, b in zip(keys, was, now, strict=True) if a != b)
+
+
+def _outline(nesting: TreeSpec) -> str:
+    """The container without what is inside."""
+    name, inner = str(nesting.context), nesting.children()
+    if nesting.is_leaf():
+        return "a single value"
+    if nesting.type is InputObject:
+        return f"an object given before (number {name[1:]})" if name.startswith(SAME) else f"a {name}" if inner else name
+    return f"a {nesting.type.__name__} of {', '.join(map(repr, nesting.context)) if nesting.type is dict else len(inner)}"
 
 
 def _unpacking(spec: TreeSpec, value: str, first: int, names: CodeNames) -> Iterator[str]:
