@@ -325,6 +325,20 @@ def test_compile_for_a_gpu_that_is_not_here(folder: Path, target: str, suffix: s
         assert source.with_suffix(f".{suffix}").read_bytes()[:4] == b"\x7fELF"
 
 
+def test_compile_for_the_memory_of_a_gpu_that_is_not_here(folder: Path) -> None:
+    (folder / "kernels.py").write_text(KERNELS)
+    _, err = ok("compile", "kernels.py", "-o", "build", "--target=cuda:sm_90", "--device=cuda")
+    [text] = (path.read_text() for path in (folder / "build").glob("*-plan.mlir"))
+    assert "plan.launch" in text and '"cpu"' not in text and "on the CPU" not in err
+    _, weight = text.split("%p_fc_weight: tensor<", 1)
+    assert weight.split("{")[0].rstrip().endswith('#torch.meta<device = "cuda:0">>')
+    if not torch.cuda.is_available():
+        with pytest.raises(fxc.errors.PlanFileError, match=r"cannot be put on cuda:0(?s:.*)where PyTorch has this device"):
+            fxc.ExecutionPlan.load("build/plan.zip")
+    _, err = ok("compile", "kernels.py", "-o", "build", "--target=cuda:sm_90")
+    assert "its tensors are on the CPU: give --device=cuda" in err
+
+
 @pytest.mark.parametrize("route", ["export", "symbolic_trace"])
 def test_python_folder_runs(folder: Path, route: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ok("import", "cli_model.py:other", "--route", route, "-o", "m.mlir")
@@ -401,6 +415,9 @@ def test_a_bad_source_is_one_message(folder: Path, source: str, message: str) ->
         (["import", "cli_model.py", "--route", "dynamo", "--dynamic-shapes", "x:0=b"], 1, "takes no dynamic_shapes"),
         (["compile", "cli_model.py", "-o", "d", "-p", "dec"], 1, "there is no pass or pipeline dec"),
         (["compile", "cli_model.py", "-o", "d", "--target=cuda:sm_9"], 1, "there is no target cuda:sm_9"),
+        (["compile", "cli_model.py", "-o", "d", "--target=host", "--device=cuda"], 1, "give --device=cpu, or another target"),
+        (["compile", "cli_model.py", "-o", "d", "--target=cuda:sm_90", "--device=cpu"], 1, "sm_90 has its memory on cuda"),
+        (["compile", "cli_model.py", "-o", "d", "--device=gpu"], 1, "there is no device gpu"),
         (["compile", "cli_model.py"], 2, "nothing to write: give -o DIR, --emit=FORMAT, or both"),
         (["compile", "cli_model.py", "--emit=png"], 2, "'png' is not one of"),
         (["compile", "cli_model.py", "-p", "simplify", "--emit=llvm"], 1, "the module has no tile.kernel to print"),

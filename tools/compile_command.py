@@ -26,7 +26,7 @@ The folder holds
 \b
 Examples:
   fxc compile examples/models/mlp.py:small -o build/mlp
-  fxc compile examples/models/mlp.py:small -o build/mlp --target=cuda:sm_90
+  fxc compile examples/models/mlp.py:small -o build/mlp --target=cuda:sm_90 --device=cuda
   fxc compile examples/models/mlp.py:small --target=host --emit=llvm
   fxc compile examples/models/gpt2.py:small -o build/gpt2 --target=host --remarks
   fxc compile model.py -o build/model --target=interpret    kernels for the interpreter, which checks each memory access
@@ -59,6 +59,7 @@ def pipeline_options(function: Any) -> Any:
 )
 @click.option("--emit", "emitted", type=click.Choice(list(EMITTERS)), help="Print the result in this format.")
 @pipeline_options
+@click.option("--device", metavar="NAME", help="Compile for tensors on this device, which this machine need not have.")
 @click.option("--check-numerics", is_flag=True, help="Run the program before and after every pass and compare the numbers.")
 @click.option("--remarks", is_flag=True, help="Print which operations were not fused or compiled, why, and their source lines.")
 def compile_command(
@@ -70,6 +71,7 @@ def compile_command(
     emitted: str | None,
     pipeline: str | None,
     target: str | None,
+    device: str | None,
     check_numerics: bool,
     remarks: bool,
 ) -> None:
@@ -79,7 +81,7 @@ def compile_command(
     with progress("loading PyTorch"):
         from fxc.tools.compile_program import Request, compile_program
 
-    request = Request(source, route, dynamic_shapes, train, pipeline, target, check_numerics, remarks)
+    request = Request(source, route, dynamic_shapes, train, pipeline, target, check_numerics, remarks, device)
     program = compile_program(request, None if output is None else Path(output))
     if emitted is not None:
         write_output(None, emit(emitted, program.module, EmitOptions()))

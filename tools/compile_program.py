@@ -11,16 +11,16 @@ from types import MappingProxyType
 
 from fxc.api import pipeline_for, with_machine
 from fxc.artifact import plan_file
-from fxc.codegen.contract import is_interpreted, target_named
+from fxc.codegen.contract import is_interpreted, machine_of, target_named
 from fxc.codegen.triton.ahead_of_time import compile_kernels
 from fxc.codegen.triton.device import compile_target
 from fxc.codegen.triton.printer import print_kernels
 from fxc.compilation.passes import Passes
-from fxc.dialects.target import CpuAttr, GpuAttr, target_of
+from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, target_of
 from fxc.dialects.tile import KernelOp
 from fxc.driver.named_pipeline import Flow
 from fxc.driver.pipeline_text import PassSpec, Spec, parse, to_text
-from fxc.errors import PlanFileError
+from fxc.errors import PipelineError, PlanFileError
 from fxc.options import AUTO, Options
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import INFERENCE, NAMED, TRAINING, parse_pipeline
@@ -98,12 +98,15 @@ class Request:
     target: str | None = None
     check_numerics: bool = False
     remarks: bool = False
+    device: str | None = None
 
 
 def compile_program(request: Request, folder: Path | None) -> Program:
     """The program after the last stage; writes every stage to ``folder`` if there is one."""
     flow, options = checked_options(request)
     program, args = capture_source(request.source, request.route, request.dynamic_shapes, request.train)
+    if request.device is not None:
+        Passes(str(PassSpec.of("move-to-device", device=request.device)), options).compile(program, lambda _: None)
     options = with_machine(options, flow, program)
     program.group_limit = options.group_limit
     stages = stages_of(pipeline_for(flow, options))
@@ -134,9 +137,25 @@ def checked_options(request: Request) -> tuple[Flow, Options]:
     )
     flow = TRAINING if request.train else INFERENCE
     parse_pipeline(pipeline_for(flow, options))
-    if options.target not in (None, AUTO):
-        target_named(options.target)
+    machine = None if options.target in (None, AUTO) else target_named(options.target)
+    _check_device(request.device, machine, options.target)
     return flow, options
+
+
+def _check_device(name: str | None, machine: TargetAttr | None, target: str | None) -> None:
+    """PipelineError for a device that PyTorch does not have a name for, or that is not of the target."""
+    if name is None:
+        return
+    import torch
+
+    try:
+        kind = torch.device(name).type
+    except RuntimeError as error:
+        raise PipelineError(f"there is no device {name}", hint="name one as PyTorch does: cuda, cuda:1, cpu") from error
+    expected = "cuda" if isinstance(machine, GpuAttr) else "cpu"
+    if machine is not None and kind != expected:
+        message = f"the device is {name}, but the target {target} has its memory on {expected}"
+        raise PipelineError(message, hint=f"give --device={expected}, or another target")
 
 
 def _write(path: Path, text: str) -> None:
@@ -156,6 +175,8 @@ def _write_results(program: Program, folder: Path, options: Options, signature: 
         with progress("writing the plan"):
             plan_file.write(folder / "plan.zip", plan_file.Contents(program, signature, train))
         say(f"wrote {folder / 'plan.zip'}")
+        if isinstance(target_of(program.module), GpuAttr) and machine_of(program.module) is not None:
+            say("its tensors are on the CPU: give --device=cuda for a plan that runs on the GPU")
     except PlanFileError as error:
         say(f"wrote no plan.zip: {error.message}")
 

@@ -50,6 +50,8 @@ class Ready:
 def write(path: Path, contents: Contents) -> None:
     """Write a folder or zip file. PlanFileError if ``path`` is something else, or if a file cannot represent the plan."""
     from fxc.bridge.nesting import INPUTS
+    from fxc.dialects.attributes.types import device, is_tensor
+    from fxc.dialects.entry import ArgumentFacts, argument_attributes
     from fxc.program.program import state_names
 
     _check_target(path)
@@ -63,10 +65,12 @@ def write(path: Path, contents: Contents) -> None:
     text = program.text(debuginfo=True)
     _check_self_contained(program, text, state)
     nesting = program.main.attributes.get(INPUTS)
+    named = zip(program.main.args, map(ArgumentFacts.of, argument_attributes(program.main)), strict=True)
+    devices = {facts.name: device(argument.type) for argument, facts in named if is_tensor(argument.type)}
     facts = {
         "training": contents.training,
         "signature": signature_json(signature) | {"nesting": None if nesting is None else str(nesting)},
-        "state": {name: _tensor_json(tensor) for name, tensor in state.items()},
+        "state": {name: _tensor_json(tensor, devices.get(name)) for name, tensor in state.items()},
         "nesting": None if host is None else _nesting_text(signature.nesting),
     }
     try:
@@ -235,13 +239,13 @@ def _signature(reader: Reader, nesting: TreeSpec | None) -> Signature:
         raise PlanFileError(f"{reader.name} has a signature that cannot be read: {error}", hint=AGAIN) from error
 
 
-def _tensor_json(tensor: torch.Tensor) -> dict[str, Any]:
+def _tensor_json(tensor: torch.Tensor, device: str | None) -> dict[str, Any]:
     import torch
 
     return {
         "parameter": isinstance(tensor, torch.nn.Parameter),
         "requires_grad": tensor.requires_grad,
-        "device": str(tensor.device),
+        "device": device or str(tensor.device),
         "strides": None if tensor.is_contiguous() else list(tensor.stride()),
     }
 

@@ -173,7 +173,7 @@ def _first_difference(expected: TreeSpec, given: TreeSpec) -> str:
     was, now = expected.children(), given.children()
     if expected.type != given.type or expected.context != given.context or len(was) != len(now):
         return f" is nested otherwise than in the example: {_outline(given)}, expected {_outline(expected)}"
-    keys = [f".{key}" if expected.type is dict else f"[{key}]" for key in (expected.context or range(len(was)))]
+    keys = [f".{key}" for key in expected.context] if expected.type is dict else [f"[{i}]" for i in range(len(was))]
     keys = [""] * len(was) if expected.type is InputObject else keys
     return next(f"{key}{_first_difference(a, b)}" for key, a, b in zip(keys, was, now, strict=True) if a != b)
 
