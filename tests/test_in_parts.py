@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import io
+import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +15,7 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 
 import fxc
-from fxc.errors import CaptureError, FallbackWarning
+from fxc.errors import CaptureError, FallbackWarning, PlanFileError
 
 
 class Masked(nn.Module):
@@ -141,6 +143,22 @@ def test_what_a_plan_would_have_is_the_error_of_the_capture() -> None:
             getattr(compiled, name)
 
 
+def test_what_runs_in_parts_is_copied_and_pickled_with_its_model() -> None:
+    for model, args in ((Masked().eval(), (X, SOME)), (_grown, (torch.ones(3),))):
+        compiled = _compiled(model, args)
+        expected = compiled(*args)
+        torch.save(compiled, file := io.BytesIO())
+        loaded = torch.load(io.BytesIO(file.getvalue()), weights_only=False)
+        for other in (pickle.loads(pickle.dumps(compiled)), loaded, copy.copy(compiled), copy.deepcopy(compiled)):
+            assert other(*args).equal(expected) and repr(other) == repr(compiled)
+            with pytest.raises(CaptureError, match="data-dependent"):
+                other.plan  # noqa: B018
+    local = _compiled(lambda x: x * 2 if x.sum() > 0 else x, (X,))
+    assert copy.deepcopy(local)(X).equal(local(X))
+    with pytest.raises(PlanFileError, match=r"(?s)in parts cannot be pickled: .*lambda.*hint: define its functions"):
+        pickle.dumps(local)
+
+
 @pytest.mark.parametrize("options", [{"fallback": False}, {"strict": True}, {"pipeline": "canonicalize"}])
 def test_options_that_exclude_it(options: dict[str, Any]) -> None:
     with warnings.catch_warnings(), pytest.raises(CaptureError, match="data-dependent"):
@@ -149,7 +167,7 @@ def test_options_that_exclude_it(options: dict[str, Any]) -> None:
 
 
 def test_a_model_that_fails_is_an_error_at_once() -> None:
-    with pytest.raises(CaptureError, match=r"cannot capture .*broadcast"):
+    with pytest.raises(CaptureError, match=r"(?s)cannot capture .*broadcast.*in parts: \w+: "):
         fxc.compile(lambda x: x + torch.ones(5), (X,), options=FALLBACK)
 
 

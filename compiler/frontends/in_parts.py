@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves, tree_map
 
-from fxc.errors import CaptureError, FallbackWarning, PipelineError
+from fxc.errors import CaptureError, FallbackWarning, PipelineError, PlanFileError
 from fxc.frontends.capture import FunctionModule, Model, quiet, state_of, unchanged
 from fxc.frontends.python_state import PythonState
 from fxc.frontends.user_lines import reason_of
@@ -27,13 +28,33 @@ class CompiledInParts(Compiled):
 
     def __init__(self, model: Model, modes: Mapping[str, bool], training: bool, options: Options, reason: CaptureError) -> None:
         self.model, self.modes, self.reason, self._training = model, modes, reason, training
-        self.cache = None
+        self.cache, self._options = None, options
         named = {field.name: getattr(options, field.name) for field in fields(options)}
         self._run: Any = torch.compile(model, backend="fxc", options=named)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with in_modes(self.model, self.modes), torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
             return self._run(*args, **kwargs)
+
+    def _of(self, model: Model) -> Any:
+        return type(self), (model, self.modes, self.training, self._options, self.reason)
+
+    def __reduce__(self) -> Any:
+        """PlanFileError for a model that cannot be pickled, such as a function inside of another."""
+        try:
+            pickle.Pickler(_Nowhere()).dump(self.model)
+        except Exception as error:
+            hint = "define its functions and classes at the top of a module, or pickle its state_dict"
+            raise PlanFileError(f"the model that runs in parts cannot be pickled: {error}", hint=hint) from error
+        return self._of(self.model)
+
+    def __copy__(self) -> CompiledInParts:
+        kind, arguments = self._of(self.model)
+        return kind(*arguments)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledInParts:
+        kind, arguments = self._of(copy.deepcopy(self.model, memo))
+        return kind(*arguments)
 
     @property
     def plan(self) -> Any:
@@ -91,6 +112,11 @@ def compiled_in_parts(
     message = f"the model runs in PyTorch, and only parts of it are compiled: {reason.message}{where}"
     warnings.warn(message, FallbackWarning, stacklevel=3)
     return made
+
+
+class _Nowhere:
+    def write(self, data: Any) -> None:
+        """Drop what a pickle would hold."""
 
 
 _OF_TORCH = "_is_torch_compile"
