@@ -2,11 +2,15 @@
 
     torchrun --nproc-per-node=4 benchmarks/distributed.py [--layouts spatial] [--rounds 15] [--full] [--write intel-avx512]
     torchrun --nproc-per-node=4 benchmarks/distributed.py --compare [--write intel-avx512]
+    torchrun --nproc-per-node=2 benchmarks/distributed.py --timeline [--write intel-avx512]
 
 Steps (forward, backward, AdamW of the ConvNeXt of examples/train_convnext.py) run in turns in one process group; times are
 those of rank 0, also without AdamW. Collectives are counted by PyTorch's recorder. ``--compare`` trains 20 steps in every
-layout, GPT-2 in tensor-parallel, and prints how far losses and gradients of fxc are from those of eager mode. ``--write``
-replaces the lines of this number of ranks in benchmarks/results/distributed-MACHINE.csv, or distributed-equal-MACHINE.csv.
+layout, GPT-2 in tensor-parallel, and prints how far losses and gradients of fxc are from those of eager mode. ``--timeline``
+compares the time in compiled programs, forward and backward, with what ``fxc timeline --measure`` simulates for links that are
+measured in the same run; computations take longer where there are more ranks than cores. ``--write`` replaces the lines of
+this number of ranks in distributed-MACHINE.csv, distributed-equal-MACHINE.csv, or distributed-timeline-MACHINE.csv of
+benchmarks/results.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import torch
 import torch.distributed as dist
 from interleaved import Spread, order
 from results import FAILED, Measurement, about, cpu, read, write
+from scaling import recorded
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
@@ -33,6 +38,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from fxc.distributed import LAYOUTS, process_group
+from fxc.measure.links import measure
+from fxc.passes.dist.timeline import COMPUTE
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
 example: Any = import_module("train_convnext")
@@ -52,10 +59,11 @@ def wrapped(kind: str, full: bool, mesh: DeviceMesh) -> torch.nn.Module:
     return cast(torch.nn.Module, fully_shard(model, mesh=mesh))
 
 
-def steps(layout: str, full: bool, mesh: DeviceMesh) -> dict[str, Step]:
-    """The implementations of a layout. Each has a copy of the model."""
+def steps(layout: str, full: bool, mesh: DeviceMesh, only: str | None = None) -> dict[str, Step]:
+    """The implementations of a layout, or the ``only`` one. Each has a copy of the model."""
     found = dict[str, Step]()
-    for name in ["eager", *COMPILERS, *{"data-parallel": ["DDP"], "fully-sharded": ["FSDP2"]}.get(layout, [])]:
+    names = ["eager", *COMPILERS, *{"data-parallel": ["DDP"], "fully-sharded": ["FSDP2"]}.get(layout, [])]
+    for name in names if only is None else [only]:
         placed = LAYOUTS[layout](example.build("convnext", full).to(mesh.device_type), mesh)
         batch = placed.place(*example.make_batch("convnext", 0, mesh.device_type))
         model = placed.model if name in ("eager", *COMPILERS) else wrapped(name, full, mesh)
@@ -142,13 +150,38 @@ def compared(layout: str, mesh: DeviceMesh, labels: Mapping[str, str], steps: in
     return [Measurement(labels, quantity, "fxc", value, baseline="eager") for quantity, value in differences.items()]
 
 
+def simulated(layout: str, full: bool, mesh: DeviceMesh, labels: Mapping[str, str], rounds: int) -> list[Measurement]:
+    """The time of forward and backward: of the programs, with what PyTorch does around them, and simulated."""
+    [step], inside, whole = steps(layout, full, mesh, "fxc").values(), list[float](), list[float]()
+    with recorded() as found:
+        step(False)  # compiles
+    for _ in range(rounds):
+        dist.barrier()
+        found.seconds, start = 0.0, perf_counter()
+        step(False)
+        whole.append(1e3 * (perf_counter() - start))
+        inside.append(1e3 * found.seconds)
+    links = measure(torch.device(mesh.device_type), "")
+    dist.barrier()
+    timelines = found.timelines(links, max(1.0, mesh.size() / (os.cpu_count() or 1)))
+    time, compute = (sum(each) / 1e3 for each in zip(*((one.time, one.busy(COMPUTE)) for one in timelines), strict=True))
+    return [
+        Measurement.of(labels, "forward and backward, ms", "fxc", Spread.of(whole)),
+        Measurement.of(labels, "programs, ms", "fxc", Spread.of(inside)),
+        Measurement(labels, "simulated programs, ms", "fxc", time),
+        Measurement(labels, "simulated compute, ms", "fxc", compute),
+        Measurement(labels, "simulated programs", "fxc", time / Spread.of(inside).median, baseline="measured programs"),
+    ]
+
+
 @click.command()
 @click.option("--layouts", default="data-parallel,fully-sharded,spatial", show_default=True)
 @click.option("--rounds", default=15, type=click.IntRange(1), show_default=True)
 @click.option("--full", is_flag=True, help="depths 3, 3, 27, 3 and widths 256 to 2048")
 @click.option("--compare", is_flag=True, help="losses and gradients of 20 steps in all layouts, instead of times")
+@click.option("--timeline", is_flag=True, help="the measured time of programs beside the simulated one")
 @click.option("--write", "machine", metavar="MACHINE", help="Write benchmarks/results/distributed-MACHINE.csv.")
-def main(layouts: str, rounds: int, full: bool, compare: bool, machine: str | None) -> None:
+def main(layouts: str, rounds: int, full: bool, compare: bool, timeline: bool, machine: str | None) -> None:
     torch.set_num_threads(1)
     layouts = ",".join([*LAYOUTS, "tensor-parallel"]) if compare else layouts
     with process_group() as mesh:
@@ -157,14 +190,19 @@ def main(layouts: str, rounds: int, full: bool, compare: bool, machine: str | No
             torch.compiler.reset()
             model = "GPT-2 small" if layout == "tensor-parallel" else "ConvNeXt" if full else "ConvNeXt small"
             labels = {"model": model, "layout": layout, "ranks": ranks}
-            found += compared(layout, mesh, labels) if compare else measured(labels, steps(layout, full, mesh), rounds)
+            if compare:
+                found += compared(layout, mesh, labels)
+            elif timeline:
+                found += simulated(layout, full, mesh, labels, rounds)
+            else:
+                found += measured(labels, steps(layout, full, mesh), rounds)
         if dist.get_rank():
             return
     for each in found:
         value = each.note if each.value is None else f"{each.value:10.3g}"
-        click.echo(f"{each.labels['layout']:14} {each.quantity:12} {each.implementation:10} {value}")
+        click.echo(f"{each.labels['layout']:14} {each.quantity:24} {each.implementation:10} {value}")
     if machine:
-        name = f"distributed-{'equal-' if compare else ''}{machine}"
+        name = f"distributed-{'equal-' if compare else 'timeline-' if timeline else ''}{machine}"
         others = [each for each in read(name) if each.labels["ranks"] != ranks]
         notes = f"{os.cpu_count()} cores for all ranks, a thread each."
         click.echo(write(name, [*others, *found], about(cpu()[1], notes=notes)))

@@ -218,9 +218,10 @@ def memory(figure: Figure) -> None:
 
 
 def scaling(figure: Figure) -> None:
-    """Compile time and simulated step over the number of ranks, by layout."""
+    """Compile time and simulated step over the number of ranks, by layout; measured programs beside simulated ones."""
     found = [each for each in read(f"scaling-{AMD}") if each.value is not None]
-    compile_time, step = figure.subplots(1, 2)
+    timelines = [each for name in TIMELINES for each in read(name) if each.value is not None]
+    compile_time, step, *rest = figure.subplots(1, 3 if timelines else 2)
     for axes, quantity in ((compile_time, "compile time, CPU s"), (step, "simulated step, ms")):
         for layout, marker in (("data-parallel", "o-"), ("fully-sharded", "s--")):
             line = [
@@ -229,6 +230,13 @@ def scaling(figure: Figure) -> None:
             axes.plot(*zip(*line, strict=True), marker, label=layout)
         axes.set_xscale("log", base=2)
         axes.set(xlabel="ranks", ylabel=quantity, ylim=(0, None))
+    for axes in rest:
+        for shift, name, quantity in ((-0.2, "measured", "programs, ms"), (0.2, "simulated", "simulated programs, ms")):
+            rows = [each for each in timelines if each.quantity == quantity]
+            axes.barh([row + shift for row in range(len(rows))], [each.value or 0 for each in rows], 0.4, label=name)
+            axes.set_yticks(range(len(rows)), [f"{each.labels['layout']}, {each.labels['ranks']}" for each in rows])
+        axes.invert_yaxis()
+        axes.set(xlabel="programs of a step, ms")
 
 
 @dataclass(frozen=True)
@@ -241,6 +249,7 @@ class Plot:
     legend: bool = True
 
 
+TIMELINES = [name for name in (f"distributed-timeline-{AMD}",) if read(name)]
 PLOTS: Mapping[str, Plot] = {
     "inference": Plot(inference, 5.5, (f"inference-{INTEL}", f"inference-{AMD}")),
     "training": Plot(training, 2.5, (f"training-{INTEL}", f"training-{AMD}")),
@@ -248,7 +257,7 @@ PLOTS: Mapping[str, Plot] = {
     "kernels": Plot(kernels, 4.0, (f"kernels-{INTEL}", f"kernels-{AMD}")),
     "calls": Plot(calls, 1.8, (f"calls-{INTEL}", f"calls-{AMD}")),
     "compile": Plot(compiling, 4.5, (f"starts-{INTEL}", f"growth-{INTEL}"), legend=False),
-    "scaling": Plot(scaling, 2.8, (f"scaling-{AMD}",)),
+    "scaling": Plot(scaling, 2.8, (f"scaling-{AMD}", *TIMELINES)),
     "gpu": Plot(gpu, 3.0, (f"gpu-{GPU}",)),
 }
 

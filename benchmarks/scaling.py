@@ -4,13 +4,15 @@
 
 For each number of ranks the step of rank 0 is captured and compiled by ``torch.compile(backend="fxc")``, forward and backward,
 and the programs are simulated with the times of ``fxc measure-links``, or rough ones. ``--write`` writes
-benchmarks/results/scaling-MACHINE.csv. With ``--world 2 --batch 4`` it is the step that ``torchrun --nproc-per-node=2
-benchmarks/distributed.py`` measures, forward and backward.
+benchmarks/results/scaling-MACHINE.csv. ``benchmarks/distributed.py --timeline`` compares with measured steps.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter, process_time
@@ -23,11 +25,14 @@ from results import Measurement, about, cpu, write
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.functional import cross_entropy
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from xdsl.ir import Operation
 
 import fxc
-from fxc import api
+from fxc import torch_compile
 from fxc.distributed import LAYOUTS
-from fxc.passes.dist.timeline import COMPUTE, simulate
+from fxc.measure.operation_times import fuse_for_host, operation_times
+from fxc.passes.dist.links import ATTRIBUTE, Link, links_attr, read_links
+from fxc.passes.dist.timeline import COMPUTE, Timeline, simulate
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
 example: Any = import_module("train_convnext")
@@ -36,34 +41,80 @@ SCHEDULED = "lower-to-torch,canonicalize,apply-patterns,distributed,convert-torc
 """The passes of the flow that schedule collectives."""
 
 
+@contextmanager
+def recorded() -> Generator[Recorded]:
+    """Record the forward and the backward that torch.compile compiles in this context."""
+    found, names = Recorded(), ("compile_part", "compile_boxed_part")
+    compilers = {name: getattr(torch_compile, name) for name in names}
+
+    def recording(compiler: Callable[..., Any]) -> Callable[..., Any]:
+        def compile(program: fxc.Program, options: fxc.Options) -> Callable[..., Any]:
+            found.programs.append(program.copy())
+            run = compiler(program, options)
+
+            def timed(*args: Any) -> Any:
+                start = perf_counter()
+                try:
+                    return run(*args)
+                finally:
+                    found.seconds += perf_counter() - start
+
+            return timed
+
+        return compile
+
+    try:
+        for name, compiler in compilers.items():
+            setattr(torch_compile, name, recording(compiler))
+        yield found
+    finally:
+        for name, compiler in compilers.items():
+            setattr(torch_compile, name, compiler)
+
+
+@dataclass
+class Recorded:
+    """``programs`` as captured, and the ``seconds`` that they have run."""
+
+    programs: list[fxc.Program] = field(default_factory=list[fxc.Program])
+    seconds: float = 0.0
+
+    def timelines(self, links: Sequence[Link] | None, share: float | None = None) -> list[Timeline]:
+        """The programs, simulated with ``links``, or rough ones. With ``share`` computations are measured on this machine, and
+        take so many times longer, because ranks share a core."""
+        found = list[Timeline]()
+        for captured in self.programs:
+            program, times = fxc.run_passes(captured, SCHEDULED), dict[Operation, float]()
+            if links:
+                program.module.attributes[ATTRIBUTE] = links_attr(links)
+            if share is not None:
+                fuse_for_host(program.context, program.module)
+                measured = operation_times(program.context, program.module, program.main)
+                times = {op: share * time for op, time in measured.items()}
+            found.append(simulate(program.module, program.main, {}, times))
+        return found
+
+
 def measured(layout: str, ranks: int, batch: int, links: str | None, full: bool) -> list[Measurement]:
     """The compile time, and the simulated step, of one number of ranks."""
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
-    captured, plan_of = list[fxc.Program](), api._plan_of
-
-    def recorded(program: fxc.Program, *args: Any) -> fxc.ExecutionPlan:
-        captured.append(program.copy())
-        return plan_of(program, *args)
-
     try:
         mesh = init_device_mesh("cpu", (ranks,))
         placed = LAYOUTS[layout](example.build("convnext", full), mesh)
         x, y = (each[:batch] for each in example.make_batch("convnext", 0, "cpu"))
         torch.compiler.reset()
-        api._plan_of = recorded
         start, cpu_start = perf_counter(), process_time()
 
         def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return cross_entropy(placed.model(x), y)
 
-        torch.compile(loss, backend="fxc", fullgraph=True, dynamic=False)(x, y).backward()
+        with recorded() as found:
+            torch.compile(loss, backend="fxc", fullgraph=True, dynamic=False)(x, y).backward()
         whole, busy = perf_counter() - start, process_time() - cpu_start
     finally:
-        api._plan_of = plan_of
         dist.destroy_process_group()
     labels = {"model": "ConvNeXt" if full else "ConvNeXt small", "layout": layout, "ranks": str(ranks)}
-    programs = [fxc.run_passes(program, SCHEDULED + (f",set-links{{file={links}}}" if links else "")) for program in captured]
-    timelines = [simulate(program.module, program.main, {}) for program in programs]
+    timelines = found.timelines(read_links(links) if links else None)
     quantities = {
         "compile time, s": whole,
         "compile time, CPU s": busy,

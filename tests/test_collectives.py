@@ -13,9 +13,11 @@ import fxc
 from fxc.api import compile_part
 from fxc.dialects.dist import CollectiveOp
 from fxc.measure.links import measure
+from fxc.measure.operation_times import fuse_for_host, operation_times
 from fxc.options import Options
 from fxc.passes.dist.links import COLLECTIVES, Link, Links, links_attr
 from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, Timeline, simulate
+from fxc.program.program import new_context
 from fxc.testing import parse, run_pass
 from tests.ranks import run
 
@@ -147,6 +149,33 @@ def test_the_timeline_at_1024_ranks_is_quick() -> None:
     assert found[2].time < found[64].time < found[1024].time
     assert found[1024].messages() == 1 and found[1024].in_flight == 63 * 4096
     assert found[2].exposed() == pytest.approx(found[2].time - found[2].busy(COMPUTE))
+
+
+def test_measured_computations() -> None:
+    """Operations of the fused program have the times that were measured; one that reads a number has an estimate."""
+    types = "(tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>"
+    module = parse(f"""
+dist.group @dp "0" ranks [0, 1]
+func.func @main(%x: tensor<64x64xf32>, %n: i64) -> tensor<64x64xf32> {{
+  %r = dist.all_reduce "sum" over @dp (%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %w = dist.wait %r : tensor<64x64xf32>
+  %a = torch.aten.mm.default(%w, %x) : {types}
+  %b = torch.aten.mm.default(%a, %a) : {types}
+  %c = torch.aten.exp.default(%b) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %d = torch.aten.add.Tensor(%c, %w) : {types}
+  %e = torch.aten.roll.default(%d, [%n], [0]) : (tensor<64x64xf32>, i64) -> tensor<64x64xf32>
+  fx.output(%e) : (tensor<64x64xf32>) -> ()
+}}""")
+    context = new_context()
+    fuse_for_host(context, module)
+    [main] = [op for op in module.ops if isinstance(op, FuncOp)]
+    times = operation_times(context, module, main)
+    first, second, group = times
+    assert group.name == "fusion.group" and first.name == second.name == "torch.aten.mm.default"
+    assert times[first] == times[second] > 0 and times[group] > 0
+    timelines = [simulate(module, main, {}, {op: scale * time for op, time in times.items()}) for scale in (1, 3)]
+    assert [each.messages() for each in timelines] == [1, 1]
+    assert timelines[1].busy(COMPUTE) - timelines[0].busy(COMPUTE) == pytest.approx(2 * sum(times.values()))
 
 
 def test_early_starts_hide_communication() -> None:

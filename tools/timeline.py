@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects.dist import GroupOp, MeshOp
 from fxc.driver.runner import read_module, run_pipeline
 from fxc.errors import InputError
-from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, Timeline, simulate
+from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, NO_TIMES, Timeline, simulate
 from fxc.pipelines import parse_pipeline
 from fxc.program.program import new_context
 from fxc.runtime.units import bytes_text
@@ -30,15 +30,26 @@ class Scaling:
     timelines: dict[int, Timeline]
 
 
-def simulated(text: str, file: str, world: str | None, axis: str | None, links: str | None) -> list[Scaling]:
+def simulated(
+    text: str, file: str, world: str | None, axis: str | None, links: str | None, *, measure: bool = False
+) -> list[Scaling]:
     """Each function of the program ``text`` of ``file``, simulated; the other arguments are the options of the command."""
     context = new_context()
     module = read_module(context, text, file)
-    steps = [f"set-links{{file={links}}}"] if links is not None else []
+    steps, times = [f"set-links{{file={links}}}"] if links is not None else [], NO_TIMES
     run_pipeline(context, module, parse_pipeline(",".join([*steps, "convert-torch-to-dist"])))
     found = list[Scaling]()
     for name, each, function in _functions(module):
-        found.append(Scaling(name, {ranks: simulate(each, function, axes) for ranks, axes in _worlds(each, world, axis)}))
+        worlds = _worlds(each, world, axis)
+        if measure:
+            from torch import set_num_threads
+
+            from fxc.measure.operation_times import fuse_for_host, operation_times
+
+            set_num_threads(1)
+            fuse_for_host(context, each)
+            times = operation_times(context, each, function)
+        found.append(Scaling(name, {ranks: simulate(each, function, axes, times) for ranks, axes in worlds}))
     if not found:
         raise InputError(f"{file} has no function", hint="fxc import SOURCE -o FILE writes a program")
     return found

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
-from fxc.tools.command_line import read_text, say, write_output
+from fxc.tools.command_line import progress, read_text, say, write_output
 
 HELP = """Simulate the time of a distributed program on one of its ranks, without running it.
 
 FILE is IR with dist.mesh and dist.group, before or after the pipeline "distributed". Computations run on one stream,
 collectives on another. For other numbers of ranks a rank computes, reduces and gathers tensors of the same sizes.
+--measure fuses the program for this machine and times each kernel and call alone, with one thread, instead of estimates.
 
 \b
 Columns:
@@ -22,7 +24,7 @@ Columns:
 Examples:
   fxc timeline step.mlir --links links.json
   fxc-opt step.mlir -p distributed | fxc timeline - --world 8,64,1024 --links links.json -o scaling.svg
-  fxc timeline step.mlir --events
+  fxc timeline step.mlir --events --measure
 """
 
 
@@ -33,14 +35,17 @@ Examples:
 @click.option(
     "--links", metavar="FILE", help="Times that fxc measure-links wrote; by default dist.links of the text, or rough ones."
 )
+@click.option("--measure", is_flag=True, help="Measure computations on this machine.")
 @click.option("--events", is_flag=True, help="Print start and end of each computation and collective.")
 @click.option("-o", "output", metavar="FILE.svg", type=click.Path(dir_okay=False), help="Draw the times. Needs matplotlib.")
 def timeline_command(
-    file: str, world: str | None, axis: str | None, links: str | None, events: bool, output: str | None
+    file: str, world: str | None, axis: str | None, links: str | None, measure: bool, events: bool, output: str | None
 ) -> None:
     from fxc.tools.timeline import draw, simulated, table
 
-    found = simulated(read_text(file), "<stdin>" if file == "-" else file, world, axis, links)
+    text = read_text(file)
+    with progress("measuring") if measure else nullcontext():
+        found = simulated(text, "<stdin>" if file == "-" else file, world, axis, links, measure=measure)
     write_output(None, table(found, events=events))
     if output is not None:
         draw(found, Path(output))

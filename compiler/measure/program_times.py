@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from time import perf_counter
+from timeit import timeit
 from typing import Any
 
 import torch
@@ -38,17 +39,18 @@ BLOCK = 1 << 16
 """Number of random elements of an argument: sampling all of a large weight takes longer than the measurement."""
 
 
-def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
+def program_times(modules: Sequence[ModuleOp], *, warm: bool = False) -> Sequence[float] | None:
     """The run time of ``main`` of each module in milliseconds, on the device of its arguments; infinite if it cannot run there.
 
     Parameters have random values, and values that depend only on parameters are computed before. Times of a CPU are cached on
-    disk. None if the device is not the CPU or an available CUDA GPU.
+    disk. None if the device is not the CPU or an available CUDA GPU. ``warm``: measure all, with their arguments in the caches
+    of the CPU, instead of finding the fastest one.
     """
     types = [type for module in modules for type in _main(module).function_type.inputs if is_tensor(type)]
     places = {torch.device(device(type)).type for type in types}
     with _disable_current_modes():  # torch.compile calls this under a fake mode, in which no operator computes
         if places == {"cpu"}:
-            return _cached(modules)
+            return _cached(modules, _warm if warm else _least)
         return _on_gpu(modules) if places == {"cuda"} and torch.cuda.is_available() else None
 
 
@@ -58,14 +60,17 @@ def _on_gpu(modules: Sequence[ModuleOp]) -> list[float]:
     return [inf if run is None else next(found) for run in runs]
 
 
-def _cached(modules: Sequence[ModuleOp]) -> list[float]:
+def _cached(modules: Sequence[ModuleOp], measure: Callable[[Sequence[_Run | None]], list[float]]) -> list[float]:
     """Times on this CPU, from the cache if it has them."""
     settings = torch.get_num_threads(), torch.backends.mkldnn.enabled, float32_precisions()
     machine = str(sorted(host_features().names)), str(settings), str(torch.__version__)
-    cache, key = ObjectCache(default_cache_folder() / "times"), cache_key(*machine, *map(print_module, modules))
+    cache, key = (
+        ObjectCache(default_cache_folder() / "times"),
+        cache_key(*machine, measure.__name__, *map(print_module, modules)),
+    )
     if (known := cache.get(key)) is not None:
         return json.loads(known)
-    found = _least(_runs(modules))
+    found = measure(_runs(modules))
     cache.put(key, json.dumps(found).encode())
     return found
 
@@ -98,6 +103,11 @@ def _least(runs: Sequence[_Run | None]) -> list[float]:
         if turns >= FIRST_TURNS:
             racing = [i for i in racing if best[i] < BEHIND * min(best)]
     return best
+
+
+def _warm(runs: Sequence[_Run | None]) -> list[float]:
+    """The minimum time of each program in milliseconds, run several times in succession."""
+    return [inf if run is None else min(1e3 * timeit(run, number=1) for _ in range(MOST_TURNS)) for run in runs]
 
 
 class _Arguments(Seeded):

@@ -2,6 +2,7 @@
 // RUN: fxc-opt %s -p distributed | fxc timeline - --links %S/../passes/dist/inputs/links.json | filecheck %s --check-prefix=MERGED
 // RUN: fxc timeline %s --links %S/../passes/dist/inputs/links.json --world=2,1024 --axis=dp | filecheck %s --check-prefix=WORLD
 // RUN: fxc timeline %s --world=2,8,64 -o %t.svg 2>&1 | filecheck %s --check-prefix=PLOT
+// RUN: fxc timeline %s --measure | filecheck %s --check-prefix=MEASURED
 // RUN: not fxc timeline %s --world=3 --axis=tp 2>&1 | filecheck %s --check-prefix=AXIS
 // RUN: not fxc timeline %s --world=many 2>&1 | filecheck %s --check-prefix=NUMBER
 // RUN: not fxc timeline %S/../passes/simplify/dce.mlir 2>&1 | filecheck %s --check-prefix=MESH
@@ -17,6 +18,7 @@
 // MERGED:      0.028 ms 0.028 ms 1 8.0 KiB
 // WORLD:       2 {{.*}} 0.048 ms
 // WORLD-NEXT:  1024 {{.*}} 40.936 ms
+// MEASURED:    2 0.{{[0-9]+}} ms 0.{{[0-9]+}} ms 0.{{[0-9]+}} ms 0.{{[0-9]+}} ms 2 4.0 KiB
 // PLOT:        {{^}}wrote {{.*}}.svg
 // AXIS:        error: @mesh(dp = 2) has no axis tp
 // NUMBER:      error: --world=many: 'many' is no number of ranks of @mesh(dp = 2)

@@ -1,14 +1,15 @@
 """Simulate the time of a program on one rank: computations on one stream, collectives on another.
 
 Operations start in the order of the text. A collective starts when those before it have ended and the computations that stand
-before it, too; ``dist.wait`` holds up the computations after it until the collective has ended. Times are estimates: of
-computations those of ``annotate-costs``, of collectives those of ``dist.links``.
+before it, too; ``dist.wait`` holds up the computations after it until the collective has ended. Times of computations are
+measured, or the estimates of ``annotate-costs``; those of collectives are estimates of ``dist.links``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
@@ -22,6 +23,7 @@ from fxc.passes.dist.links import Links
 from fxc.passes.operators.costs import Costs
 
 COMPUTE, COMMUNICATION, WAITING = "compute", "communication", "waiting"
+NO_TIMES: Mapping[Operation, float] = MappingProxyType({})
 
 
 class Event(NamedTuple):
@@ -58,8 +60,13 @@ class Timeline:
         return self.time - self.busy(COMPUTE)
 
 
-def simulate(module: ModuleOp, function: FuncOp, ranks: Mapping[str, int]) -> Timeline:
-    """The timeline of ``function``, with these numbers of ranks along axes instead of those of the meshes."""
+def simulate(
+    module: ModuleOp, function: FuncOp, ranks: Mapping[str, int], times: Mapping[Operation, float] = NO_TIMES
+) -> Timeline:
+    """The timeline of ``function``, with these numbers of ranks along axes instead of those of the meshes.
+
+    ``times``: measured microseconds of computations.
+    """
     costs, links = Costs(function), Links(module, ranks)
     events, ends = list[Event](), dict[SSAValue, float]()
     now, free, waiting, most = 0.0, 0.0, 0, 0
@@ -78,7 +85,7 @@ def simulate(module: ModuleOp, function: FuncOp, ranks: Mapping[str, int]) -> Ti
             if end is not None and end > now:
                 events.append(Event(WAITING, now, end, _text(op)))
                 now = end
-        elif (time := costs.of(op).time) > 0:
+        elif (time := times[op] if op in times else costs.of(op).time) > 0:
             events.append(Event(COMPUTE, now, now + time, _text(op)))
             now += time
     return Timeline(events, most)
