@@ -61,6 +61,7 @@ from fxc.runtime.cache import Compiled, PlanCache
 from fxc.runtime.distributed_call import DistributedCall, DTensorPart, differentiable, local_of
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.live_model import LiveModel
+from fxc.runtime.plan import Plan
 from fxc.runtime.rank_store import RankStore
 from fxc.runtime.signature import Signature
 
@@ -136,9 +137,13 @@ def compile(
     chosen = run_options(options)
     maker = _PlanMaker(model, training, dynamic_shapes, chosen, modes_of(model))
     args, kwargs = tuple(args), dict(kwargs or {})
-    cache = PlanCache(chosen.cache_size, maker, gradients=training) if chosen.recompile else None
     try:
-        return Compiled(maker(args, kwargs) if cache is None else cache.plan_for(args, kwargs), cache)
+        if not chosen.recompile:
+            return Compiled(maker(args, kwargs))
+        cache = PlanCache(chosen.cache_size, maker, gradients=training, fall_back=maker.in_parts)
+        plan = cache.plan_for(args, kwargs)
+        assert plan is not None, "the first call has a plan, or raises"
+        return Compiled(plan, cache)
     except CaptureError as reason:
         if dynamic_shapes is not None:
             raise
@@ -167,6 +172,16 @@ class _PlanMaker:
         with compile_lock(), torch.inference_mode(False):  # tensors made in inference mode cannot be trained outside of it
             args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
             return self._make(args, kwargs, training)
+
+    def in_parts(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: CaptureError, first: Plan) -> Compiled:
+        """The model in parts, for calls that cannot be captured; the warning names a size that is out of its bounds."""
+        if self.dynamic_shapes is not None:
+            try:
+                first.signature.check(args, kwargs)
+            except InputError as error:
+                cause, reason = reason, CaptureError(error.message, hint=error.hint)
+                reason.__cause__ = cause
+        return compiled_in_parts(self.model, args, kwargs, self.modes, self.training, self.options, reason)
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
         flow, timer = TRAINING if training else INFERENCE, Timer()

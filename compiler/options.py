@@ -27,7 +27,7 @@ class Options:
     - ``print_ir``: write the IR to stderr after every pass that changed it.
     - ``timing``: write a table of pass times to stderr.
     - ``recompile``: the result of ``fxc.compile`` captures the model again for inputs that fit no plan, instead of raising, and
-      caches the plans.
+      caches the plans. Inputs that cannot be captured, such as sizes out of their bounds, are those of ``fallback``.
     - ``cache_size``: the number of plans that ``recompile`` caches: the most recently used ones.
     - ``target``: the machine to generate kernels for: ``host``, ``cuda`` or a preset of ``fxc.dialects.target``. The preset
       ``interpret`` is the reference interpreter, which also runs kernels for machines that are not present. ``auto`` is

@@ -15,7 +15,7 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 
 import fxc
-from fxc.errors import CaptureError, FallbackWarning, PlanFileError
+from fxc.errors import CaptureError, FallbackWarning, InputError, PlanFileError
 
 
 class Masked(nn.Module):
@@ -157,6 +157,35 @@ def test_what_runs_in_parts_is_copied_and_pickled_with_its_model() -> None:
     assert copy.deepcopy(local)(X).equal(local(X))
     with pytest.raises(PlanFileError, match=r"(?s)in parts cannot be pickled: .*lambda.*hint: define its functions"):
         pickle.dumps(local)
+
+
+def test_later_calls_that_cannot_be_captured() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if len(x) > 3 and x.sum() > 0 else x * 2
+
+    compiled = fxc.compile(function, (X,), options=FALLBACK | {"recompile": True})
+    with pytest.warns(FallbackWarning, match="only parts of it are compiled: (?s:.*)data-dependent") as found:
+        for x in (torch.ones(5, 4), -torch.ones(5, 4), torch.ones(6, 4), X):
+            assert compiled(x).equal(function(x))
+    assert len(found) == 1 and compiled.stats.size == 1
+
+
+def _twice(x: torch.Tensor) -> torch.Tensor:
+    return torch.sigmoid(x) * 2
+
+
+def test_a_free_size_out_of_its_bounds() -> None:
+    shapes = ({0: torch.export.Dim("rows", min=2, max=8)},)
+    wrong = r"dimension 0 of input x is 16, but s\d+ lies in \[2, 8\]"
+    for options in ({}, {"recompile": True}):
+        compiled = fxc.compile(_twice, (X,), dynamic_shapes=shapes, options={"fallback": False, **options})
+        with pytest.raises((CaptureError, InputError), match=rf"{wrong}\n  hint: widen the bounds of this size"):
+            compiled(torch.ones(16, 4))
+        assert compiled(torch.ones(8, 4)).equal(_twice(torch.ones(8, 4)))
+    compiled = fxc.compile(_twice, (X,), dynamic_shapes=shapes, options=FALLBACK | {"recompile": True})
+    with pytest.warns(FallbackWarning, match=wrong):
+        assert compiled(torch.ones(16, 4)).equal(_twice(torch.ones(16, 4)))
+    assert compiled.plans == (compiled.plan,)
 
 
 @pytest.mark.parametrize("options", [{"fallback": False}, {"strict": True}, {"pipeline": "canonicalize"}])

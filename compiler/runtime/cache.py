@@ -16,11 +16,12 @@ from typing import Any
 
 import torch
 
-from fxc.errors import PipelineError, PlanFileError
+from fxc.errors import CaptureError, PipelineError, PlanFileError
 from fxc.runtime.plan import Plan
 from fxc.runtime.signature import Signature
 
 MakePlan = Callable[[tuple[Any, ...], dict[str, Any]], Plan]
+FallBack = Callable[[tuple[Any, ...], dict[str, Any], CaptureError, Plan], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,16 @@ _compiling = RLock()
 class PlanCache:
     """A thread-safe LRU cache of at most ``capacity`` plans.
 
-    ``make`` compiles the plan of a call. ``gradients``: whether results carry gradients when grad mode is on.
+    ``make`` compiles the plan of a call. ``gradients``: whether results carry gradients when grad mode is on. ``fall_back``:
+    what makes ``other`` for a later call that cannot be captured; it runs the calls that fit no plan from then on.
     """
 
-    def __init__(self, capacity: int, make: MakePlan, *, gradients: bool) -> None:
+    def __init__(self, capacity: int, make: MakePlan, *, gradients: bool, fall_back: FallBack | None = None) -> None:
         if capacity < 1:
             raise PipelineError(f"cache_size is {capacity}", hint="a cache holds at least one plan")
         self.capacity, self.make, self.gradients = capacity, make, gradients
+        self.fall_back = fall_back
+        self.other: Any = None
         self._lock = Lock()
         self._entries: tuple[tuple[ArgumentSpec, Plan], ...] = ()  # most recently used first; replaced, never mutated
         self._hits = self._misses = self._evictions = 0
@@ -76,17 +80,26 @@ class PlanCache:
         message = "a compilation with the option recompile holds its model, which cannot be copied or pickled with it"
         raise PlanFileError(message, hint="pickle or save one of its plans")
 
-    def plan_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
-        """Return the plan of a call, compiled if there is none. Threads that need the same plan wait for one compilation."""
+    def plan_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
+        """Return the plan of a call, compiled if there is none, or None for a call of ``other``.
+
+        Threads that need the same plan wait for one compilation.
+        """
         plan = self._find(args, kwargs)
-        if plan is not None:
+        if plan is not None or self.other is not None:
             return plan
         with _compiling:
             plan = self._find(args, kwargs)
             if plan is None:
                 with self._lock:
                     self._misses += 1
-                plan = self.make(args, kwargs)
+                try:
+                    plan = self.make(args, kwargs)
+                except CaptureError as error:
+                    if self.fall_back is None or not self._entries:
+                        raise
+                    self.other = self.fall_back(args, kwargs, error, self.plans[-1])
+                    return None
                 plan.misses += 1
                 self.add(args, kwargs, plan)
             return plan
@@ -143,6 +156,8 @@ class Compiled:
         if self.cache is None:
             return self.plan.call(*args, **kwargs)
         plan = self.cache.plan_for(args, kwargs)
+        if plan is None:
+            return self.cache.other(*args, **kwargs)
         if plan.signature.returned is not None:
             return plan.call(*args, **kwargs)
         plan.hits += 1

@@ -96,7 +96,7 @@ class _Opening:
         name = constant_name(value) if self._is_inside else None
         if name is not None:
             return InputObject(name, [])
-        if kind in SUPPORTED_NODES and not isinstance(value, tuple):
+        if kind in SUPPORTED_NODES and not issubclass(kind, tuple):
             self.containers.append(value)
         return one_level(value, self.open) if kind in SUPPORTED_NODES else value
 
