@@ -59,8 +59,8 @@ def test_passes_keep_numbers(sample: Sample, seed: int) -> None:
         return  # such as writing to an expanded tensor, which only the run finds out
     given, draws = print_module(before), any(map(is_random, before.walk()))
     for name in available():
-        if draws and name == "lower-random":
-            continue  # it says that it draws other numbers
+        if name == "move-to-device" or (draws and name == "lower-random"):
+            continue  # for another machine; with other numbers
         try:
             check_pass(name, before, given, expected, seed)
         except CaptureError as error:
