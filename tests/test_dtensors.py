@@ -138,6 +138,8 @@ def test_what_compile_refuses(mesh: dist.DeviceMesh) -> None:
         fxc.compile(lambda x: (x * 2).add_(1), (x.requires_grad_(),), training=True)
     with pytest.raises(CaptureError, match="static sizes, and one layout"):
         fxc.compile(model, (x,), options={"recompile": True})
+    with pytest.raises(CaptureError, match="static sizes, and one layout"):
+        fxc.compile(model, (x,), dynamic_shapes={"input": {0: "rows"}})
     with pytest.raises(CaptureError, match="calls a module that it does not take"):
         fxc.compile(lambda x: model(x), (x,))
     with pytest.raises(CaptureError, match=r"result of size \(7, 3\) have different sizes"):
@@ -202,6 +204,16 @@ def test_order_of_collectives() -> None:
         assert f"rank {rank} {texts[rank]}, rank {1 - rank} {texts[1 - rank]}" in str(error)
     assert all(check(two("avg"), two(rows=5))), "the error stays"
     assert check(two("avg"), two("avg"), as_captured=True) == [None, None]
+
+
+def test_a_rank_whose_passes_removed_all_collectives() -> None:
+    """All ranks get an error at once, so all of them compile again."""
+    ranks = [RankStore(dist.HashStore(), 0, 5)]
+    ranks.append(RankStore(ranks[0].store, 1, 5))
+    none = fxc.Program.parse("func.func @main() {\n  fx.output() : () -> ()\n}")
+    with ThreadPoolExecutor() as pool:
+        checked = pool.map(lambda each, rank: str(check_order(each.module, rank, two().module)), (two(), none), ranks)
+    assert ["collective 0 differs between ranks" in text for text in checked] == [True, True]
 
 
 def test_ranks_that_share_no_group_agree() -> None:

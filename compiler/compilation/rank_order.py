@@ -48,23 +48,23 @@ def check_order(module: ModuleOp, store: RankStore, captured: ModuleOp, *, as_ca
     within the timeout of the process group.
     """
     mine, before = [*collectives_of(module, store.rank)], [*collectives_of(captured, store.rank)]
-    peers = _peers(mine, store.rank)
+    peers = _peers([*before, *mine], store.rank)  # also where the passes removed all of them on this rank
     if not peers:
         return None
     n, wrong = store.index_of(json.dumps([as_captured, before, mine])), None
-    ranks = sorted(peers)
+    ranks, first = sorted(peers), (mine or before)[0]
     for rank in ranks:  # grows by those that other ranks wait for
         entry = store.entry_of(rank, n)
         if entry is None:
-            message = f"rank {rank} compiles no collectives, for {store.seconds:g} s, and rank {store.rank} {mine[0].text}"
-            raise CollectiveError(message, place=mine[0].place, hint=_SAME)
-        theirs = [Collective(*each) for each in json.loads(entry)[2]]
+            message = f"rank {rank} compiles no collectives, for {store.seconds:g} s, and rank {store.rank} {first.text}"
+            raise CollectiveError(message, place=first.place, hint=_SAME)
+        captured_there, theirs = ([Collective(*each) for each in sequence] for sequence in json.loads(entry)[1:])
         if rank in peers:
             wrong = wrong or difference(mine, theirs, store.rank, rank)
-        ranks += sorted(_peers(theirs, rank) - {store.rank, *ranks})
+        ranks += sorted(_peers([*captured_there, *theirs], rank) - {store.rank, *ranks})
     if store.agree(n, ranks, is_right=wrong is None):
         return None
-    return wrong or CollectiveError("two other ranks have different collectives", place=mine[0].place, hint=_SAME)
+    return wrong or CollectiveError("two other ranks have different collectives", place=first.place, hint=_SAME)
 
 
 def _peers(sequence: Sequence[Collective], me: int) -> Set[int]:

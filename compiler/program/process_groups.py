@@ -30,13 +30,6 @@ GROUP = "group_name"
 """The argument of operators that is the name of a process group."""
 
 
-def is_distributed() -> bool:
-    """Whether this process is a rank of a process group."""
-    from torch import distributed
-
-    return distributed.is_available() and distributed.is_initialized()
-
-
 def group_name(op: Operation) -> str | None:
     """The name of the process group that an operator names."""
     name = op.argument(GROUP) if isinstance(op, TorchOp) and GROUP in op.SCHEMA.by_name else None
@@ -86,6 +79,8 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 def _groups() -> dict[str, list[int]]:
     """Name -> ranks of the process groups of this process, in the order in which they were made."""
+    from fxc.runtime.rank_store import is_distributed
+
     if not is_distributed():
         return {}
     from torch.distributed import get_process_group_ranks
@@ -124,6 +119,8 @@ def bind_groups(module: ModuleOp) -> None:
     if not declared:
         return
     from torch import distributed
+
+    from fxc.runtime.rank_store import is_distributed
 
     if not is_distributed():
         message = "the program has collectives, and this process has no process groups"

@@ -13,6 +13,11 @@ from torch import distributed
 _HASH_BYTES = 32
 
 
+def is_distributed() -> bool:
+    """Whether this process is a rank of a process group."""
+    return distributed.is_available() and distributed.is_initialized()
+
+
 @dataclass(frozen=True)
 class RankStore:
     """``store``, seen from ``rank``. ``seconds``: how long to wait for another rank."""
@@ -24,9 +29,7 @@ class RankStore:
     @classmethod
     def of_process(cls) -> RankStore | None:
         """That of the default process group; None where this process is no rank, or the only one, or where groups are fake."""
-        if not (distributed.is_available() and distributed.is_initialized()):
-            return None
-        if distributed.get_world_size() == 1 or distributed.get_backend() == "fake":
+        if not is_distributed() or distributed.get_world_size() == 1 or distributed.get_backend() == "fake":
             return None
         from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
