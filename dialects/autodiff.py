@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, Region
 from xdsl.ir.core import OpTraits
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
     opt_prop_def,
@@ -37,16 +38,16 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SymbolTable, SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
-from fxc.dialects.attributes.values import int_attr, isa, string_text
+from fxc.dialects.attributes.values import int_attr, isa
 from fxc.dialects.base.effects import CallEffects, EffectsInterface, has_side_effect, writes
 from fxc.dialects.fx import PositionalCall
-from fxc.dialects.text.syntax import parse_type, type_text
+from fxc.dialects.text.syntax import type_text
 
 INDEX_LISTS = ("input_vjps", "captured_inputs", "captured_outputs", "output_vjps")
 UNDEFINED, DEFINED = "autodiff.undefined", "autodiff.defined"
@@ -248,6 +249,8 @@ class SubgraphOp(IRDLOperation, EffectsInterface):
     callee = prop_def(FlatSymbolRefAttrConstr)
     gradient = opt_prop_def(GradientAttr)
     traits = traits_def(CallEffects(), _SubgraphSymbols())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $values)"
 
     @classmethod
     def of(cls, callee: str, operands: Sequence[SSAValue], result_types: Sequence[Attribute]) -> SubgraphOp:
@@ -266,27 +269,6 @@ class SubgraphOp(IRDLOperation, EffectsInterface):
         ops = (inner for block in function.body.blocks for inner in block.ops if not inner.has_trait(IsTerminator))
         return any(has_side_effect(inner) or writes(inner) != [] for inner in ops)
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.callee.root_reference.data)
-        printer.print_operands(self.operands)
-        gradient: dict[str, Attribute] = {} if self.gradient is None else {"gradient": self.gradient}
-        printer.print_op_attributes({**gradient, **self.attributes})
-        _print_function_type(self, printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SubgraphOp:
-        callee = parser.parse_symbol_name()
-        position = parser.pos
-        names = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        attributes = parser.parse_optional_attr_dict()
-        properties: dict[str, Attribute] = {"callee": SymbolRefAttr(callee)}
-        if "gradient" in attributes:
-            properties["gradient"] = attributes.pop("gradient")
-        operand_types, result_types = _parse_function_type(parser)
-        operands = parser.resolve_operands(names, operand_types, position)
-        return cls.create(operands=operands, result_types=result_types, properties=properties, attributes=attributes)
-
 
 @irdl_op_definition
 class GradOfOp(IRDLOperation):
@@ -302,6 +284,7 @@ class GradOfOp(IRDLOperation):
     label = prop_def(StringAttr)
     body = region_def("single_block")
     traits = traits_def(RecursiveMemoryEffect())
+    assembly_format = "$label `` `(` $gradients `)` `(` $body `)` attr-dict `:` functional-type($gradients, $values)"
 
     @classmethod
     def of(cls, label: str, gradients: Sequence[SSAValue], body: Region) -> GradOfOp:
@@ -320,31 +303,6 @@ class GradOfOp(IRDLOperation):
         if not self.operands or not all(is_differentiable(value.type) for value in (*self.operands, *self.results)):
             raise VerifyException("autodiff.grad_of takes and gives gradients: tensors of floating-point numbers, at least one")
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {string_text(self.label.data)}")
-        printer.print_operands(self.operands)
-        printer.print_string(" ")
-        with printer.in_parens():
-            printer.print_region(self.body)
-        printer.print_op_attributes(self.attributes)
-        _print_function_type(self, printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> GradOfOp:
-        label, position = parser.parse_str_literal(), parser.pos
-        names = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        with parser.in_parens():
-            body = parser.parse_region()
-        attributes = parser.parse_optional_attr_dict()
-        operand_types, result_types = _parse_function_type(parser)
-        return cls.create(
-            operands=parser.resolve_operands(names, operand_types, position),
-            result_types=result_types,
-            properties={"label": StringAttr(label)},
-            attributes=attributes,
-            regions=[body],
-        )
-
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
@@ -353,31 +311,11 @@ class YieldOp(IRDLOperation):
     name = "autodiff.yield"
     values = var_operand_def()
     traits = traits_def(IsTerminator())
+    assembly_format = "($values^)? attr-dict (`:` type($values)^)?"
 
     @classmethod
     def of(cls, values: Sequence[SSAValue]) -> YieldOp:
         return cls.create(operands=values)
-
-    def print(self, printer: Printer) -> None:
-        if self.operands:
-            printer.print_string(" ")
-            printer.print_list(self.operands, printer.print_operand)
-        printer.print_op_attributes(self.attributes)
-        if self.operands:
-            printer.print_string(" : " + ", ".join(type_text(type) for type in self.operand_types))
-
-    @classmethod
-    def parse(cls, parser: Parser) -> YieldOp:
-        position = parser.pos
-        names = parser.parse_optional_undelimited_comma_separated_list(
-            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
-        )
-        attributes = parser.parse_optional_attr_dict()
-        if names is None:
-            return cls.create(attributes=attributes)
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        return cls.create(operands=parser.resolve_operands(names, types, position), attributes=attributes)
 
 
 @irdl_op_definition
@@ -387,20 +325,11 @@ class ZeroOp(IRDLOperation):
     name = "autodiff.zero"
     result = result_def(TensorType)
     traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
 
     @classmethod
     def of(cls, type: Attribute) -> ZeroOp:
         return cls.create(result_types=[type])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(f" : {type_text(self.result.type)}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ZeroOp:
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        return cls.create(result_types=[parser.parse_type()], attributes=attributes)
 
 
 class _GradientCall(PositionalCall):
@@ -478,20 +407,6 @@ class MaterializeOp(_GradientCall):
             and isinstance(args[1], list)
             and _alike(args[0].type, self.results[0].type)
         )
-
-
-def _print_function_type(op: Operation, printer: Printer) -> None:
-    operands = ", ".join(map(type_text, op.operand_types))
-    results = ", ".join(map(type_text, op.result_types))
-    printer.print_string(f" : ({operands}) -> " + (results if len(op.results) == 1 else f"({results})"))
-
-
-def _parse_function_type(parser: Parser) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
-    parser.parse_punctuation(":")
-    operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
-    parser.parse_punctuation("->")
-    results = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
-    return operands, [parse_type(parser)] if results is None else results
 
 
 Autodiff = Dialect(

@@ -57,7 +57,7 @@ from fxc.program.program import Program
 
 def region_module(program: Program, region: Region, name: str) -> GraphModule:
     """A region of a higher-order operator as a separate module called ``name``."""
-    return _Body(Exporter(program), torch.nn.Module(), "", region.block).region(region.block, name)
+    return _Body(Exporter(program), torch.nn.Module(), "").region(region.block, name)
 
 
 def submodule(program: Program, path: str) -> torch.nn.Module:
@@ -91,7 +91,7 @@ class Exporter:
         for name, declaration in self.tensors.items():
             if "." not in name or not self._in_region(name):
                 set_tensor(root, name, self.tensor(name), declaration.kind.data, declaration.non_persistent is None)
-        body = _Body(self, root, "", function.body.block)
+        body = _Body(self, root, "")
         arguments = list(
             zip(function.body.block.args, _dictionaries(function.arg_attrs, len(function.body.block.args)), strict=True)
         )
@@ -99,7 +99,7 @@ class Exporter:
             arguments.sort(key=lambda each: ArgumentFacts.of(each[1]).is_state)
         for value, attributes in arguments:
             self._argument(body, value, attributes, lifted)
-        body.run()
+        body.ops(function.body.block)
         if not lifted:
             self._finish(body, function)
         module = GraphModule(root, body.graph, class_name="GraphModule")
@@ -141,7 +141,7 @@ class Exporter:
                     index += isinstance(value, Node)
                     if isinstance(target, IntegerAttr):
                         argument = body.env[function.body.block.args[target.value.data]]
-                        if not _is_written_back(argument, value):
+                        if value.target is not torch.ops.aten.copy_.default or value.args[0] is not argument:
                             back[value] = body.graph.call_function(torch.ops.aten.copy_.default, (argument, value))
                     else:
                         kept.append(value)
@@ -173,17 +173,14 @@ class Exporter:
 class _Body:
     """Builds one graph: of the entry function, a callee or a region."""
 
-    def __init__(self, exporter: Exporter, root: torch.nn.Module, prefix: str, block: Block) -> None:
-        self.exporter, self.root, self.prefix, self.block = exporter, root, prefix, block
+    def __init__(self, exporter: Exporter, root: torch.nn.Module, prefix: str) -> None:
+        self.exporter, self.root, self.prefix = exporter, root, prefix
         self.graph = Graph()
         self.env = dict[SSAValue, Any]()
         self.copies = dict[SSAValue, Node]()
         self.placeholders = set[str]()
         self.constants = 0
         self.regions = dict[str, Region]()
-
-    def run(self) -> None:
-        self.ops(self.block)
 
     def ops(self, block: Block) -> None:
         for op in block.ops:
@@ -292,13 +289,12 @@ class _Body:
                     else "lower it first, or export before this level",
                 )
 
-    def python_kwargs(self, kwargs: dict[str, Tree]) -> dict[str, Any]:
-        return {name: self.python(tree) for name, tree in kwargs.items()}
-
-    def call(self, op: Operation, kind: str, target: Any, args: Any, kwargs: Any, packed: bool) -> None:
+    def call(
+        self, op: Operation, kind: str, target: Any, args: Any, kwargs: Any, packed: bool, name: str | None = None
+    ) -> None:
         """The node of ``op``; several results, or the elements of a list, become ``getitem`` nodes."""
         results = list(op.results)
-        name = results[0]._name if len(results) == 1 else None
+        name = name or (results[0]._name if len(results) == 1 else None)
         node = self.create(kind, target, args, kwargs, name, op.location)
         if packed or (len(results) == 1 and not returns_sequence(op)):
             for result in results:
@@ -319,7 +315,7 @@ class _Body:
 
     def fx_call(self, op: CallFunctionOp | CallMethodOp | CallModuleOp | GetAttrOp) -> None:
         args, kwargs = op.trees()
-        python, keywords = self.python(args), self.python_kwargs(kwargs)
+        python, keywords = self.python(args), {name: self.python(tree) for name, tree in kwargs.items()}
         target: Any = op.call_target() or ""
         kind = op.name.removeprefix("fx.")
         if isinstance(op, CallFunctionOp):
@@ -353,7 +349,8 @@ class _Body:
         python = [python_of(tree, leaf) for tree in args]
         keywords = {name: python_of(tree, leaf) for name, tree in kwargs.items()}
         target = resolve_higher_order(op.operator.removeprefix("higher_order."))
-        packed = len(op.results) == 1 and _is_packed(op)
+        types = op.result_types
+        packed = len(types) == 1 and (isinstance(types[0], (TupleType, NoneValueType, ValueType)) or not op.regions)
         self.call(op, "call_function", target, python, keywords, packed)
 
     def region_target(self, name: str, region: Region) -> str:
@@ -370,11 +367,11 @@ class _Body:
         return target
 
     def region(self, block: Block, name: str) -> GraphModule:
-        body = _Body(self.exporter, torch.nn.Module(), f"{self.prefix}{name}.", block)
+        body = _Body(self.exporter, torch.nn.Module(), f"{self.prefix}{name}.")
         for value in block.args:
             node = body.create("placeholder", value._name or "arg", (), {}, value._name, value.location)
             body.env[value] = body.with_value(node, value.type)
-        body.run()
+        body.ops(block)
         return GraphModule(body.root, body.graph)
 
     def function_call(self, op: func.CallOp | SubgraphOp) -> None:
@@ -423,10 +420,7 @@ class _Body:
         operands = [self.env[value] for value in op.operands]
         for i in _saved(f, gradient):
             operands[i] = self.saved(op.operands[i])
-        node = self.create("call_module", name, operands, {}, f.sym_name.data, None)
-        for i, result in enumerate(op.results):
-            if result.uses:
-                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+        self.call(op, "call_module", name, operands, {}, False, f.sym_name.data)
 
     def launch(self, op: LaunchOp) -> None:
         """Add a call of a module that runs the kernel with the best available backend."""
@@ -435,10 +429,7 @@ class _Body:
         while hasattr(self.root, name):
             name, i = f"{base}_{i}", i + 1
         set_module(self.root, name, KernelLaunch(op, target_of(self.exporter.program.module)))
-        node = self.create("call_module", name, [self.env[value] for value in op.operands], {}, base, op.location)
-        for i, result in enumerate(op.results):
-            if result.uses:
-                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+        self.call(op, "call_module", name, [self.env[value] for value in op.operands], {}, False, base)
 
     def constant(self, op: ConstantOp) -> Any:
         try:
@@ -463,21 +454,12 @@ def _constant(leaf: SSAValue | Attribute) -> Any:
     return value_of(leaf)
 
 
-def _is_packed(op: HigherOrderOp) -> bool:
-    return isinstance(op.results[0].type, (TupleType, NoneValueType, ValueType)) or not op.regions
-
-
 def returns_sequence(op: Operation) -> bool:
     """Whether PyTorch returns a tuple or list although ``op`` has one unpacked result."""
     if isinstance(op, TorchOp):
         returns = op.SCHEMA.returns
         return len(returns) > 1 or (len(returns) == 1 and "[]" in returns[0].type)
-    return isinstance(op, (HigherOrderOp, SubgraphOp))
-
-
-def _is_written_back(argument: Node, value: Node) -> bool:
-    """Whether ``value`` is the result of a copy into ``argument``."""
-    return value.target is torch.ops.aten.copy_.default and value.args[0] is argument
+    return isinstance(op, (HigherOrderOp, SubgraphOp, LaunchOp))
 
 
 def _saved(f: func.FuncOp, gradient: GradientAttr) -> list[int]:

@@ -52,7 +52,7 @@ from fxc.dialects.plan.types import (
 from fxc.dialects.text.diagnostics import OpVerifyException
 from fxc.dialects.text.syntax import parse_type, type_text
 from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
-from fxc.dialects.tile.types import print_operands, print_types
+from fxc.dialects.tile.types import print_operands
 
 _SEGMENTS = AttrSizedOperandSegments(as_property=True).attribute_name
 
@@ -271,6 +271,9 @@ class LaunchOp(IRDLOperation, MemoryEffects):
     outs = var_operand_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$callee `(` $inputs `)` `outs` `(` $outs `)` attr-dict `:` `(` type($inputs) `)` `outs` `(` type($outs) `)`"
+    )
 
     @classmethod
     def of(cls, name: str, inputs: Sequence[SSAValue], outs: Sequence[SSAValue]) -> LaunchOp:
@@ -297,37 +300,6 @@ class LaunchOp(IRDLOperation, MemoryEffects):
                 if read is value and not all(IN_PLACE in kernel.argument_attributes(each) for each in (argument, other)):
                     text = f"argument {argument.index} writes over argument {other.index}"
                     raise VerifyException(f"plan.launch: {text}, and not both have {IN_PLACE}")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" @{self.callee.root_reference.data}(")
-        print_operands(printer, self.inputs)
-        printer.print_string(") outs(")
-        print_operands(printer, self.outs)
-        printer.print_string(")")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : (")
-        print_types(printer, self.inputs.types)
-        printer.print_string(") outs(")
-        print_types(printer, self.outs.types)
-        printer.print_string(")")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LaunchOp:
-        callee = SymbolRefAttr(parser.parse_symbol_name())
-        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        parser.parse_keyword("outs")
-        outs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        position = parser.pos
-        input_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
-        parser.parse_keyword("outs")
-        out_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
-        operands = [
-            parser.resolve_operands(inputs, input_types, position),
-            parser.resolve_operands(outs, out_types, position),
-        ]
-        return cls.build(operands=operands, properties={"callee": callee}, attributes=attributes)
 
 
 IN_PLACE = "tile.in_place"

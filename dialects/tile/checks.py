@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr, i1
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, traits_def
 from xdsl.traits import MemoryWriteEffect
 
 from fxc.dialects.base.op_rules import local
-from fxc.dialects.text.syntax import parse_type, type_text
-from fxc.dialects.tile.types import TileOp, check_type, with_element
+from fxc.dialects.tile.types import TileEffects, check_type, with_element
 
 
 @irdl_op_definition
-class AssertOp(TileOp):
+class AssertOp(IRDLOperation, TileEffects):
     """``tile.assert %ok, "index out of range" : vector<16xi1>``: the launch is an error where a lane is false.
 
     The kernel continues, so it must handle such a lane safely. On a CPU the launch raises fxc.errors.BoundsError after the
@@ -26,6 +23,7 @@ class AssertOp(TileOp):
     condition = operand_def()
     message = prop_def(StringAttr)
     traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
 
     @classmethod
     def of(cls, condition: SSAValue, message: str) -> AssertOp:
@@ -34,22 +32,3 @@ class AssertOp(TileOp):
     @local
     def verify_(self) -> None:
         check_type("tile.assert: the condition", self.condition.type, with_element(self.condition.type, i1))
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.condition)
-        printer.print_string(", ")
-        printer.print_string_literal(self.message.data)
-        self.print_fields(printer)
-        printer.print_string(f" : {type_text(self.condition.type)}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> AssertOp:
-        condition = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        message = StringAttr(parser.parse_str_literal())
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type = parse_type(parser)
-        operands = [parser.resolve_operand(condition, type)]
-        return cls.create(operands=operands, properties={"message": message}, attributes=attributes)

@@ -40,8 +40,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import FloatType, IntType, contiguous_strides, is_tensor, sizes, strides
-from fxc.dialects.text.syntax import isolated, parse_type
-from fxc.dialects.tile.types import PtrType, TileEffects, TileOp, integers, is_number, print_operands, print_types, shape_of
+from fxc.dialects.text.syntax import isolated
+from fxc.dialects.tile.types import PtrType, TileEffects, TileOp, integers, is_number, shape_of
 
 ACCESS = "tile.access"
 ELEMENTS = "tile.elements"
@@ -250,6 +250,7 @@ class LaunchOp(IRDLOperation, TileEffects):
     inputs = var_operand_def()
     outputs = var_result_def()
     traits = traits_def(Pure())
+    assembly_format = "$callee `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)"
 
     @classmethod
     def of(cls, name: str, operands: Sequence[SSAValue], result_types: Sequence[Attribute]) -> LaunchOp:
@@ -266,36 +267,6 @@ class LaunchOp(IRDLOperation, TileEffects):
                 return
             raise VerifyException(f"tile.launch: @{self.callee.root_reference.data} is not a tile.kernel")
         check_arguments(self.name, kernel, self.operands, self.results)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" @{self.callee.root_reference.data}(")
-        print_operands(printer, self.operands)
-        printer.print_string(")")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : (")
-        print_types(printer, self.operand_types)
-        printer.print_string(") -> ")
-        single = len(self.results) == 1
-        printer.print_string("" if single else "(")
-        print_types(printer, self.result_types)
-        printer.print_string("" if single else ")")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LaunchOp:
-        callee = SymbolRefAttr(parser.parse_symbol_name())
-        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        position = parser.pos
-        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
-        parser.parse_punctuation("->")
-        results = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
-        return cls.create(
-            operands=parser.resolve_operands(operands, types, position),
-            properties={"callee": callee},
-            attributes=attributes,
-            result_types=[parse_type(parser)] if results is None else results,
-        )
 
 
 def kernel_around(op: Operation, name: SymbolRefAttr) -> KernelOp | None:
