@@ -54,7 +54,7 @@ from fxc.program.program import Program
 from fxc.runtime.object_inputs import contents, opened
 
 if TYPE_CHECKING:
-    from fxc.frontends.non_strict_trace import Traced
+    pass
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 """Capture routes: ATen before autograd; the fx level; Dynamo's graph of Python calls; ATen after decomposition."""
 
@@ -260,7 +260,7 @@ def _has_signature(function: Callable[..., Any]) -> bool:
 
 def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Program:
     module = model if isinstance(model, torch.nn.Module) else FunctionModule(model)
-    if dynamic_shapes is None and not kwargs and (trace := _plain_trace(module, args)) is not None:
+    if dynamic_shapes is None and not kwargs and IS_PLAIN and (trace := traced(module, args)) is not None:
         return import_traced(trace)
     kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
     if kinds:  # torch.export records autocast regions inside the model, not the enclosing one
@@ -333,10 +333,6 @@ class _NoNewData(TorchFunctionMode):
 
 _FUNCTORCH = "torch._functorch.predispatch"
 """The module of the calls recorded for ``vmap`` and ``jvp``, which change process state; decomposition replaces them."""
-
-
-def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
-    return traced(module, args) if IS_PLAIN else None
 
 
 def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None]) -> torch.nn.Module:

@@ -142,7 +142,7 @@ def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
     main = _main(module)
     state, inputs = dict[str, Any](), list[Any]()
     for index, type in enumerate(main.function_type.inputs):
-        name = _state_name(main, index)
+        name = ArgumentFacts.of(argument_attributes(main)[index]).state_name
         if name is None:
             inputs.append(arguments.argument(index, type))
         else:
@@ -155,11 +155,6 @@ def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
         except (KernelError, RuntimeError):  # PyTorch raises RuntimeError if this machine does not support an operator
             return None
     return _Run(partial(function, *inputs), (perf_counter() - start) * 1e3)
-
-
-def _state_name(main: FuncOp, index: int) -> str | None:
-    """The state name of argument ``index``; None if it is an input."""
-    return ArgumentFacts.of(argument_attributes(main)[index]).state_name
 
 
 def _main(module: ModuleOp) -> FuncOp:

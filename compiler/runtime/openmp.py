@@ -30,11 +30,9 @@ def _candidates() -> list[str]:
     loaded = list[str]()
     if sys.platform == "linux":
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
-        loaded = [line.split(maxsplit=5)[5] for line in lines if _is_openmp(line.rpartition("/")[2])]
+        loaded = [
+            line.split(maxsplit=5)[5] for line in lines if line.rpartition("/")[2].startswith(("libgomp", "libiomp5", "libomp"))
+        ]
     folder = Path(torch.__file__).parent
     brought = [str(path) for place in (folder / "lib", folder.parent / "torch.libs") for path in sorted(place.glob("lib*omp*"))]
     return list(dict.fromkeys([*loaded, *brought]))
-
-
-def _is_openmp(name: str) -> bool:
-    return name.startswith(("libgomp", "libiomp5", "libomp"))

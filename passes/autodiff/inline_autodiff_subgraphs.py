@@ -45,7 +45,6 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
@@ -74,11 +73,7 @@ class InlineAutodiffSubgraphsPass(ModulePass):
         if len(function.body.blocks) != 1 or not isinstance(function.body.block.last_op, ReturnOp):
             return False
         ops = [inner for inner in function.body.walk() if not inner.has_trait(IsTerminator)]
-        return len(ops) < self.threshold and all(map(_runs_under_autograd, ops))
-
-
-def _runs_under_autograd(op: Operation) -> bool:
-    return op.name.startswith(("torch.", "fx."))
+        return len(ops) < self.threshold and all(op.name.startswith(("torch.", "fx.")) for op in ops)
 
 
 def _inline(op: SubgraphOp, function: FuncOp) -> None:

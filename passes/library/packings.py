@@ -77,13 +77,11 @@ def _packed_filter(given: _Convolution, before: Operation) -> SSAValue:
     return insert("mkldnn._reorder_convolution_weight.default", [weight, *how, sizes], VALUE, before)
 
 
-def _plain_filter(given: _Convolution, before: Operation) -> SSAValue:
-    return given[1]
-
-
 _CONVOLUTIONS = (_pointwise_convolution, _pointwise_convolution_with_sum)
 PACKED_CONVOLUTIONS: tuple[Strategy, ...] = tuple(partial(strategy, _packed_filter) for strategy in _CONVOLUTIONS)
-PLAIN_CONVOLUTIONS: tuple[Strategy, ...] = tuple(partial(strategy, _plain_filter) for strategy in _CONVOLUTIONS)
+PLAIN_CONVOLUTIONS: tuple[Strategy, ...] = tuple(
+    partial(strategy, lambda given, before: given[1]) for strategy in _CONVOLUTIONS
+)
 """Convolutions by oneDNN with packed weights, and with plain weights."""
 
 

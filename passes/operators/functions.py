@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from fxc.passes.operators.arithmetic import arithmetic
 from fxc.passes.operators.record import Activation, Operator, each
@@ -74,10 +73,6 @@ def entropy(x: Scalar) -> Scalar:
     return where(x.is_nan(), x, where(x > 0, -x * x.math("log"), where(x.eq(0), x.constant(0), -math.inf)))
 
 
-def _log1p_over_log2(x: Any) -> Scalar:
-    return x.math("log1p") * (1 / math.log(2))
-
-
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each("rsqrt.default prims.rsqrt.default", function("rsqrt"), cost=4),
@@ -120,7 +115,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("special_xlog1py.default special_xlog1py.other_scalar", arithmetic(product_with("log1p"))),
         **each("special_xlog1py.self_scalar", arithmetic(product_with("log1p"))),
         **each("logaddexp.default", arithmetic(logaddexp("exp", lambda x: x.math("log1p"))), cost=16),
-        **each("logaddexp2.default", arithmetic(logaddexp("exp2", _log1p_over_log2))),
+        **each("logaddexp2.default", arithmetic(logaddexp("exp2", lambda x: x.math("log1p") * (1 / math.log(2))))),
         **each("sinc.default special_sinc.default", arithmetic(sinc)),
         **each("special_ndtr.default", arithmetic(lambda x: ((x * math.sqrt(0.5)).math("erf") + 1) * 0.5)),
         **each("ldexp.Tensor", arithmetic(lambda x, y: x * x.constant(2).math("powf", y))),

@@ -174,10 +174,6 @@ def _is_on_cpu(value: SSAValue) -> bool:
     return is_tensor(value.type) and device(value.type) == "cpu"
 
 
-def _split_matmul(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    return split_stacked_product(ctx, op) or split_row_product(ctx, op)
-
-
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each(
@@ -212,7 +208,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
             "matmul.default",
             role=Role.CONTRACTION,
             factors=Factors("self", "other", is_stacked=True),
-            parts=Parts(When.KERNELS, _split_matmul),
+            parts=Parts(When.KERNELS, lambda ctx, op: split_stacked_product(ctx, op) or split_row_product(ctx, op)),
             flops=product("other"),
         ),
         **each("mm.out mm.dtype mm.dtype_out bmm.out bmm.dtype bmm.dtype_out", role=Role.CONTRACTION, flops=product("mat2")),

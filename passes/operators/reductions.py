@@ -56,10 +56,6 @@ def _sum(a: Scalar, b: Scalar) -> Scalar:
     return a + b
 
 
-def _maximum(a: Scalar, b: Scalar) -> Scalar:
-    return a.maximum(b)
-
-
 def _minimum(a: Scalar, b: Scalar) -> Scalar:
     return a.minimum(b)
 
@@ -82,7 +78,7 @@ def deviation(op: TorchOp, total: Scalar, number: int | Scalar) -> Scalar:
 SUM = Reduction(_sum, _number(0))
 PRODUCT = Reduction(lambda a, b: a * b, _number(1))
 MEAN = Reduction(_sum, _number(0), lambda op, total, number: total / number)
-MAXIMUM = Reduction(_maximum, _lowest, accumulation=_signed)
+MAXIMUM = Reduction(lambda a, b: a.maximum(b), _lowest, accumulation=_signed)
 MINIMUM = Reduction(_minimum, _highest, accumulation=_signed)
 VARIANCE = Reduction(_sum, _number(0), variance, centred=True)
 DEVIATION = Reduction(_sum, _number(0), deviation, centred=True)

@@ -186,7 +186,7 @@ class Programs:
             return self.row_writer.write(part)
         for nest in self.plan.nests:
             starts = [self._spread(self.bodies.identity(stage)).ssa for stage in nest.reductions for _ in vectors]
-            spans = [(number, self._span(number, part)) for number in nest.loops]
+            spans = [(number, span_of(self.plan, self.writer, number, part)) for number in nest.loops]
 
             def stages(carried: Carried, nest: Nest = nest) -> Carried:
                 return abreast(w, vectors, depth, carried, lambda carried: self.bodies.stages(nest, carried))
@@ -209,9 +209,6 @@ class Programs:
 
     def _spread(self, value: Value) -> Value:
         return self.writer.block(value) if self.writer.axes else value
-
-    def _span(self, number: int, part: SSAValue | None) -> Span:
-        return span_of(self.plan, self.writer, number, part)
 
     def _most(self, number: int) -> int | None:
         """The largest number of steps of a loop in one program; None where it is unknown."""
