@@ -1,21 +1,28 @@
 """A test function in several processes of one group: ``run(worker, 2)`` calls ``worker()`` on each of two ranks.
 
 A worker is a function of a module of ``tests``, and fails by raising. It finds an initialized process group, whose collectives
-fail after 100 seconds.
+fail after 100 seconds. Ranks are forks of a process that has imported PyTorch and fxc, which takes longer than most workers.
 """
 
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import os
 import socket
-import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from time import monotonic, sleep
 
 ROOT = Path(__file__).parent.parent
+IMPORTED = (
+    "pytest torch.distributed.tensor.debug torch.distributed.fsdp torch._dynamo.backends.common fxc.torch_compile".split()
+)
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(IMPORTED)
 
 
 def run(worker: Callable[[], None], world_size: int, timeout: float = 280) -> None:
@@ -23,32 +30,43 @@ def run(worker: Callable[[], None], world_size: int, timeout: float = 280) -> No
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     place = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.ranks", worker.__module__, worker.__name__]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": ROOT}
-    ranks = [
-        subprocess.Popen(command, env=os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, **pipes)
-        for rank in range(world_size)
-    ]
-    try:
-        outputs = [rank.communicate(timeout=timeout)[0] for rank in ranks]
-    finally:
+    with tempfile.TemporaryDirectory() as folder:
+        printed = [Path(folder, str(rank)) for rank in range(world_size)]
+        ranks = [
+            FORKS.Process(target=_rank, args=(worker.__module__, worker.__name__, os.environ | place, rank, printed[rank]))
+            for rank in range(world_size)
+        ]
         for rank in ranks:
-            rank.kill()
-    failed = [f"rank {n}:\n{text}" for n, (rank, text) in enumerate(zip(ranks, outputs)) if rank.returncode]
+            rank.start()
+        until = monotonic() + timeout
+        try:
+            for rank in ranks:
+                rank.join(max(0, until - monotonic()))
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.join()
+        failed = [f"rank {n}:\n{printed[n].read_text()}" for n, rank in enumerate(ranks) if rank.exitcode]
     assert not failed, "\n".join(failed)
 
 
-def leave() -> NoReturn:
-    """End this rank without the end of the interpreter, during which threads of gloo have been seen to abort the process."""
+def _rank(module: str, name: str, environment: Mapping[str, str], rank: int, printed: Path) -> None:
+    """Call the worker, print to a file, and end without the end of the interpreter, during which gloo may abort the process."""
+    os.environ |= environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    with printed.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        from fxc.distributed import process_group
+
+        with process_group(timeout=100):
+            getattr(importlib.import_module(module), name)()
+    except BaseException:
+        traceback.print_exc()
+        sleep(3)  # other ranks read what this one called, from the store of rank 0
+        os._exit(1)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    from fxc.distributed import process_group
-
-    module, name = sys.argv[1:]
-    with process_group(timeout=100):
-        getattr(importlib.import_module(module), name)()
-    leave()
