@@ -90,7 +90,7 @@ def pytest_collection_finish() -> None:
     """What was imported lives to the end: the collector need not look at it again, nor run as often as by default."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(1_000_000, 5, 20)
 
 
 def pytest_sessionfinish() -> None:

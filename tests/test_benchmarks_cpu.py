@@ -168,6 +168,7 @@ def test_what_fails_does_not_lose_the_rest() -> None:
     assert list(runs) == ["eager"] and found.failed == {"fxc": "NotImplementedError: not on"}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", models.TRAINING)
 def test_gradients_are_those_in_float64(name: str) -> None:
     case = models.TRAINING[name]
@@ -189,6 +190,7 @@ def test_difference_is_a_share_of_the_largest_element() -> None:
     assert items.difference((torch.tensor([1.0, -9.0]), {"k": torch.tensor([3])}), expected) == pytest.approx(0.25)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("name", models.MODELS)
 def test_models_run(name: str, dtype: torch.dtype) -> None:
@@ -200,6 +202,7 @@ def test_models_run(name: str, dtype: torch.dtype) -> None:
         assert first.dtype == dtype and first.size(0) == batch and first.isfinite().all()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", models.TRAINING)
 def test_training_steps_run(name: str) -> None:
     case = models.TRAINING[name]
@@ -218,6 +221,7 @@ def test_decoding_continues_the_prefill() -> None:
             torch.testing.assert_close(logits, model(ids)[:, i : i + 1])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("sliced", [False, True], ids=["aligned", "sliced"])
 @pytest.mark.parametrize("name", kernels.KERNELS)
 def test_kernels_run(name: str, sliced: bool) -> None:

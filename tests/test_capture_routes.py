@@ -69,6 +69,7 @@ class LastStates(nn.Module):
         return hidden.permute(1, 0, 2).reshape(hidden.shape[1], -1), cell[-1] * cell.shape[2]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("dynamic_shapes", [None, ({0: torch.export.Dim("n")},)])
 def test_states_of_an_lstm_have_three_dimensions(dynamic_shapes: Any, training: bool) -> None:

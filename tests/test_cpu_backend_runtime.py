@@ -458,6 +458,7 @@ def test_several_kernels_make_one_module() -> None:
     assert len(set(addresses.values())) == 2
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "int32", "float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("name", ["sign", "double", "choose"])
 def test_nothing_is_written_beside_the_last_element(name: str, dtype: str) -> None:

@@ -283,7 +283,7 @@ def test_an_input_stays_a_leaf_where_a_dropout_has_no_elements() -> None:
         assert torch.autograd.grad(product.sum(), x)[0].equal(torch.zeros(1, size))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("statistics", [False, True])

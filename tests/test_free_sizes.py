@@ -277,6 +277,7 @@ LEARNERS: dict[str, Callable[[], tuple[torch.nn.Module, tuple[int, ...]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_models_learn_from_any_number_of_rows(name: str) -> None:
     model, shape = LEARNERS[name]()
@@ -483,7 +484,7 @@ def test_a_gradient_at_a_size_of_one_has_that_size() -> None:
         assert torch.equal(torch.autograd.grad(compiled(x), x)[0], torch.ones(2, size))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("hint", [7, 8, 17])
 @pytest.mark.parametrize(("start", "end"), [(0, 8), (2, 8), (0, -8), (-8, None), (3, -2)])
 def test_a_slice_that_is_written_ends_where_its_tensor_does(start: int, end: int | None, hint: int) -> None:

@@ -39,7 +39,7 @@ def agree(function: Callable[..., torch.Tensor], x: torch.Tensor, *, kernels_onl
     return compiled.plan
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("dims", [1, 2, 3])
 @pytest.mark.parametrize("name", ["max_pool", "avg_pool"])
@@ -129,7 +129,7 @@ def agree_on_places(x: torch.Tensor, dims: int, **window: Any) -> None:
     assert compiled.plan.stats.library_calls == 0
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_places_of_maxima(dims: int, dtype: torch.dtype) -> None:
@@ -173,7 +173,7 @@ UNKNOWN: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("shape", [(3, 17), (2, 4, 6), (2, 1, 6), (1, 2, 5)])
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_unknown_sizes_and_strides_around_windows(name: str, shape: tuple[int, ...]) -> None:
@@ -242,7 +242,7 @@ FREE: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", FREE)
 @pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("free", ["batch", "channels", "both", "height and width"])

@@ -85,7 +85,7 @@ def second(f: Callable[..., Tensor], arguments: list[Tensor], wanted: list[bool]
     return list(torch.autograd.grad(total, inputs, allow_unused=True))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("first_only", [False, True])
 def test_second_derivatives_on_the_host(name: str, first_only: bool) -> None:
@@ -98,6 +98,7 @@ def test_second_derivatives_on_the_host(name: str, first_only: bool) -> None:
     torch.testing.assert_close(second(compiled, arguments, wanted), second(f, arguments, wanted), **tolerance)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name",
     ["layer_norm, affine", "group_norm", "group_norm, affine", "batch_norm", "instance_norm", "softmax", "var", "cumprod"],
@@ -147,7 +148,7 @@ def test_second_derivatives_of_group_norm_in_other_dtypes(dtype: torch.dtype) ->
             torch.testing.assert_close(got.double(), wanted, rtol=rtol, atol=atol)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("places", [[], [0], [5], [1, 7], [0, 1, 2], list(range(12))])
 @pytest.mark.parametrize("target", ["host", None])

@@ -82,7 +82,7 @@ DTYPES = [
 ]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 @pytest.mark.parametrize("sizes", [(), (2, 3)], ids=str)
@@ -115,6 +115,7 @@ TURNED: dict[str, Callable[[], Tensor]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("running", [False, True])
 @pytest.mark.parametrize("name", TURNED)
 def test_batch_norms_of_turned_tensors(name: str, running: bool) -> None:
@@ -165,6 +166,7 @@ def twice_read(x: Tensor) -> Tensor:
     return (x @ torch.ones(x.shape[-1], 2)).sum(-1) * x.sin().sum(-1)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("options", [{}, {"target": "host"}])
 @pytest.mark.parametrize("f", [scattered, twice_read])
 def test_gradients_of_equal_free_sizes(f: Function, options: dict[str, str]) -> None:

@@ -54,7 +54,7 @@ FUNCTIONS = [first, last_is_cut, turned, of_a_view, by_an_argument, only_read]
 SIZES = [(3,), (4,), (5, 2), (8, 3), (7, 5)]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("how", ["ahead", "compiled", "host"])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_writes_to_windows(function: Callable[[Tensor], Tensor], how: str) -> None:
@@ -119,7 +119,7 @@ def placed(x: Tensor) -> None:
     x.mul_(3)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("write", [whole, one_and_more, one_after_another, placed], ids=lambda write: write.__name__)
 @pytest.mark.parametrize("cut", CUTS)
 def test_windows_of_tensors_with_gaps_where_the_last_is_cut(cut: str, write: Callable[[Tensor], None]) -> None:
@@ -286,7 +286,7 @@ EXPANDED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
 @pytest.mark.parametrize("name", EXPANDED)
 def test_a_write_through_expand_forgets_what_was_there(name: str, route: str) -> None:

@@ -50,7 +50,7 @@ WRITES: dict[str, Callable[[Tensor], Any]] = {
 SHAPES: dict[str, tuple[int, ...]] = {"square": (4, 4), "tall": (7, 3), "wide": (3, 5), "cube": (3, 3, 3)}
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("how", ["training", "training on the host", "torch.compile"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", WRITES)

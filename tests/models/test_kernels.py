@@ -21,7 +21,7 @@ POINTWISE = {
 TRAINED = "torchscript{reductions=true subgraph-threshold=1 inline-threshold=1}"
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_kernels(name: str, training: bool) -> None:
@@ -35,7 +35,7 @@ def test_pointwise_kernels(name: str, training: bool) -> None:
     check(name, training, POINTWISE[training])
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_products_by_onednn(name: str) -> None:
     """All that ``choose-products`` could choose, forward and backward."""

@@ -54,7 +54,7 @@ def assert_same_step(function: Callable[..., Any], model: nn.Module, inputs: tup
     torch.testing.assert_close(new_state, state)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_pipelines(case: tuple[str, bool, str]) -> None:
     model, inputs = model_of(*case[:2])

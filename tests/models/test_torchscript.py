@@ -24,7 +24,7 @@ def test_inference(name: str) -> None:
         torch.testing.assert_close(fxc.to_fx(program)(*inputs), model(*inputs))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_training(name: str) -> None:
     train(*load(name))
@@ -40,7 +40,7 @@ RECURRENT = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layers(name: str, dtype: torch.dtype) -> None:
