@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import networkx
 import pytest
 
+from fxc.report.svg import render
 from fxc.tools.import_graph import (
     LAYERS,
     MODULES,
@@ -26,6 +27,7 @@ from fxc.tools.import_graph import (
     is_within,
     layer,
     python_files,
+    view,
 )
 
 LATE = "torch triton xdsl numpy sympy networkx llvmlite safetensors rich matplotlib importlib.metadata"
@@ -226,10 +228,7 @@ def test_every_package_is_shipped() -> None:
 
 
 def test_the_picture_shows_every_layer_above_what_it_imports() -> None:
-    picture = subprocess.run(
-        [sys.executable, "-m", "fxc.tools.import_graph"], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    svg = ElementTree.fromstring(picture.stdout)
+    svg = ElementTree.fromstring(render(view()))
     space = "{http://www.w3.org/2000/svg}"
     heights = {str(box[1].text): float(box[0].attrib["y"]) for box in svg.findall(f"{space}g")}
     assert set(heights) == set(LAYERS)

@@ -107,6 +107,7 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in python_files()}
 
 
+@cache
 def layer(path: Path) -> str:
     return max((name for name in LAYERS if path.is_relative_to(ROOT / name)), key=len)
 
