@@ -76,6 +76,10 @@ def _fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     return (a.double() * b.double() + c.double()).to(a.dtype)
 
 
+def _cbrt(x: Tensor) -> Tensor:
+    return torch.as_tensor(np.cbrt(x.double().numpy())).to(x.dtype)
+
+
 def _power_to_integer(x: Tensor, n: Tensor) -> Tensor:
     return torch.pow(x, n.to(x.dtype))
 
@@ -170,7 +174,7 @@ BINARY: Mapping[str, Function] = MappingProxyType(
         "math.atan": torch.atan,
         "math.atanh": torch.atanh,
         "math.atan2": torch.atan2,
-        "math.cbrt": lambda x: torch.as_tensor(np.cbrt(x.double().numpy())).to(x.dtype),
+        "math.cbrt": _cbrt,
         "math.ceil": torch.ceil,
         "math.copysign": torch.copysign,
         "math.cos": torch.cos,
@@ -278,6 +282,10 @@ def _largest(x: Tensor) -> Tensor:
     return torch.where(found == 0, torch.where(has_positive, 0.0, -0.0).to(x.dtype), found)
 
 
+def _smallest(x: Tensor) -> Tensor:
+    return -_largest(-x) if x.is_floating_point() else x.amin(-1)
+
+
 def _scanned(function: Binary) -> Callable[[Tensor], Tensor]:
     def run(x: Tensor) -> Tensor:
         lanes = [x[..., 0]]
@@ -305,7 +313,7 @@ _REDUCE: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
         "add": lambda x: x.sum(-1, dtype=x.dtype),
         "mul": lambda x: x.prod(-1, dtype=x.dtype),
         "max": _largest,
-        "min": lambda x: -_largest(-x) if x.is_floating_point() else x.amin(-1),
+        "min": _smallest,
     }
 )
 

@@ -15,7 +15,7 @@ from fxc.codegen.cpu.builder import Builder, constant, float_text, vector_consta
 from fxc.codegen.cpu.conversions import extend, in_float, truncate
 from fxc.codegen.cpu.lanes import join, pieces
 from fxc.codegen.cpu.types import I8, I16, I32, Type, Value, element_text, llvm_type
-from fxc.dialects.tile import CompareOp
+from fxc.dialects.tile import CastOp, CompareOp
 from fxc.dialects.tile.types import element_of
 from fxc.errors import KernelError
 
@@ -52,6 +52,10 @@ def _binary(instruction: str, b: Builder, op: Operation, left: Value, right: Val
 
 def _intrinsic(name: str, b: Builder, op: Operation, *values: Value) -> Value:
     return b.intrinsic(name, *values)
+
+
+def _negated(b: Builder, op: Operation, value: Value) -> Value:
+    return in_float(b, b.neg, value)
 
 
 def _select(b: Builder, op: Operation, condition: Value, yes: Value, no: Value) -> Value:
@@ -141,6 +145,14 @@ def _predicate(op: Operation) -> int:
     return attribute.value.data
 
 
+def _compare_integers(b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    return b.compare(_INTEGER_PREDICATES[_predicate(op)], left, right)
+
+
+def _compare_floats(b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    return _compared(b, _FLOAT_PREDICATES[_predicate(op)], left, right)
+
+
 def _compare_blocks(b: Builder, op: CompareOp, left: Value, right: Value) -> Value:
     return _compared(b, op.kind.data, left, right)
 
@@ -205,6 +217,10 @@ def _cast(kind: str, b: Builder, op: Operation, value: Value) -> Value:
     return cast(b, kind, value, _result_element(op))
 
 
+def _tile_cast(b: Builder, op: CastOp, value: Value) -> Value:
+    return cast(b, op.kind.data, value, _result_element(op))
+
+
 def _index_cast(b: Builder, op: Operation, value: Value) -> Value:
     target: Type = value.type.of(_result_element(op))
     return b.cast("sext" if target.bits > value.type.bits else "trunc", value, target.element)
@@ -222,13 +238,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "arith.constant": _constant,
         "arith.select": _select,
         "tile.select": _select,
-        "tile.cast": lambda b, op, value: cast(b, op.kind.data, value, _result_element(op)),
+        "tile.cast": _tile_cast,
         "arith.bitcast": _bitcast,
         "arith.index_cast": _index_cast,
-        "arith.cmpi": lambda b, op, left, right: b.compare(_INTEGER_PREDICATES[_predicate(op)], left, right),
-        "arith.cmpf": lambda b, op, left, right: _compared(b, _FLOAT_PREDICATES[_predicate(op)], left, right),
+        "arith.cmpi": _compare_integers,
+        "arith.cmpf": _compare_floats,
         "tile.compare": _compare_blocks,
-        "arith.negf": lambda b, op, value: in_float(b, b.neg, value),
+        "arith.negf": _negated,
         "arith.divsi": partial(_divide, True),
         "arith.divui": partial(_divide, False),
         "arith.remsi": partial(_remainder, True),

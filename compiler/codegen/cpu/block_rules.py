@@ -14,7 +14,7 @@ from fxc.codegen.cpu.conversions import extend, in_float, truncate
 from fxc.codegen.cpu.lanes import numbers, permute
 from fxc.codegen.cpu.types import I32, Type, Value, llvm_type
 from fxc.codegen.cpu.vector_math import call_math
-from fxc.dialects.tile import IotaOp, MaskOp, SplatOp, TransposeOp
+from fxc.dialects.tile import IotaOp, MaskOp, MathOp, SplatOp, TransposeOp
 from fxc.dialects.tile.types import shape_of
 
 
@@ -74,11 +74,19 @@ def _fma(b: Builder, op: Operation, *values: Value) -> Value:
     return in_float(b, partial(b.intrinsic, "llvm.fma"), *values)
 
 
+def _absolute_integer(b: Builder, op: Operation, value: Value) -> Value:
+    return b.intrinsic_with_flag("llvm.abs", value)
+
+
 def _power_to_integer(b: Builder, op: Operation, base: Value, power: Value) -> Value:
     def raised(x: Value) -> Value:
         return call_math(b, "pow", x, b.cast("sitofp", power, x.type.element))
 
     return in_float(b, raised, base)
+
+
+def _tile_math(b: Builder, op: MathOp, *values: Value) -> Value:
+    return _in_library_types(b, op.kind.data, *values)
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -87,10 +95,10 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "tile.mask": _mask,
         "tile.splat": _splat,
         "tile.transpose": _transpose,
-        "tile.math": lambda b, op, *values: _in_library_types(b, op.kind.data, *values),
+        "tile.math": _tile_math,
         "math.fma": _fma,
         "math.absf": partial(_intrinsic, "fabs"),
-        "math.absi": lambda b, op, value: b.intrinsic_with_flag("llvm.abs", value),
+        "math.absi": _absolute_integer,
         "math.fpowi": _power_to_integer,
         **{f"math.{name}": partial(_intrinsic, name) for name in _INTRINSICS},
         **{
