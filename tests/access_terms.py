@@ -430,6 +430,9 @@ def _moved(op: Operation, lanes: Lanes) -> Lanes | None:
     match op:
         case tile.SplatOp():
             return ()
+        case tile.ExpandOp():
+            dim = op.dim.value.data
+            return (*lanes[:dim], *lanes[dim + 1 :])
         case tile.TransposeOp():
             order = list(op.permutation.get_values())
             return tuple(lanes[order.index(dim)] for dim in range(len(lanes)))

@@ -85,6 +85,11 @@ def _splat(run: Programs, op: tile.SplatOp) -> list[Tensor]:
     return [value.expand(value.shape[0], *shape)]
 
 
+def _expand(run: Programs, op: tile.ExpandOp) -> list[Tensor]:
+    value = run.env[op.value].unsqueeze(op.dim.value.data + 1)
+    return [value.expand(value.shape[0], *shape_of(op.result.type))]
+
+
 def _transpose(run: Programs, op: tile.TransposeOp) -> list[Tensor]:
     return [run.env[op.value].permute(0, *[dim + 1 for dim in op.permutation.get_values()])]
 
@@ -264,6 +269,7 @@ RULES: Mapping[type[Operation], Rule] = {
     tile.IotaOp: _iota,
     tile.MaskOp: _mask,
     tile.SplatOp: _splat,
+    tile.ExpandOp: _expand,
     tile.TransposeOp: _transpose,
     tile.SelectOp: _select,
     tile.CompareOp: _compare_blocks,

@@ -24,6 +24,7 @@ from fxc.dialects.tile.accumulation import AccumulateOp
 from fxc.dialects.tile.blocks import (
     CastOp,
     CompareOp,
+    ExpandOp,
     IotaOp,
     MaskOp,
     MathOp,
@@ -53,6 +54,7 @@ Tile = Dialect(
         IotaOp,
         MaskOp,
         SplatOp,
+        ExpandOp,
         TransposeOp,
         SelectOp,
         CompareOp,

@@ -123,6 +123,29 @@ class SplatOp(UnaryOp):
 
 
 @irdl_op_definition
+class ExpandOp(UnaryOp):
+    """``%e = tile.expand %v {dim = 0} : vector<32xf32> to vector<8x32xf32>``: repeats a block along a new dimension."""
+
+    name = "tile.expand"
+    dim = prop_def(IntegerAttr)
+    FIELDS: ClassVar = ("dim",)
+
+    @classmethod
+    def of(cls, value: SSAValue, dim: int, size: int) -> ExpandOp:
+        shape = shape_of(value.type)
+        type = block_type(element_of(value.type), [*shape[:dim], size, *shape[dim:]])
+        return cls.create(operands=[value], properties={"dim": IntegerAttr(dim, i64)}, result_types=[type])
+
+    @local
+    def verify_(self) -> None:
+        check_elements(self)
+        old, new, dim = shape_of(self.value.type), shape_of(self.result.type), self.dim.value.data
+        check_dims([dim], len(new))
+        if not old or old != (*new[:dim], *new[dim + 1 :]):
+            raise VerifyException(f"tile.expand: {self.value.type} repeated along dimension {dim} is not {self.result.type}")
+
+
+@irdl_op_definition
 class TransposeOp(UnaryOp):
     """``%t = tile.transpose %v {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>``: reorders dimensions.
 

@@ -83,6 +83,7 @@ tile.kernel @pointees(%a: !tile.ptr<i1> {tile.access = "read"}, %b: !tile.ptr<ui
 // CHECK-NEXT:    %j = tile.math "fmod" %b, %g {note = "C's"} : vector<8x32xf32>
 // CHECK-NEXT:    %k = tile.math "erfc" %f : f32
 // CHECK-NEXT:    %l = tile.reduce "add" %b {dims = [1]} : vector<8x32xf32> -> vector<8xf32>
+// CHECK-NEXT:    %s = tile.expand %l {dim = 1} : vector<8xf32> to vector<8x32xf32>
 // CHECK-NEXT:    %n = tile.reduce "max" %b {dims = [0, 1]} : vector<8x32xf32> -> f32
 // CHECK-NEXT:    %q = tile.scan "add" %b {dim = 1} : vector<8x32xf32> -> vector<8x32xf32>
 // CHECK-NEXT:    %r = tile.random %seed, %e : vector<8x32xi64> -> vector<8x32xi32>
@@ -98,6 +99,7 @@ func.func @blocks(%f: f32, %i: index, %seed: i64) {
   %j = tile.math "fmod" %b, %g {note = "C's"} : vector<8x32xf32>
   %k = tile.math "erfc" %f : f32
   %l = tile.reduce "add" %b {dims = [1]} : vector<8x32xf32> -> vector<8xf32>
+  %s = tile.expand %l {dim = 1} : vector<8xf32> to vector<8x32xf32>
   %n = tile.reduce "max" %b {dims = [0, 1]} : vector<8x32xf32> -> f32
   %q = tile.scan "add" %b {dim = 1} : vector<8x32xf32> -> vector<8x32xf32>
   %r = tile.random %seed, %e : vector<8x32xi64> -> vector<8x32xi32>

@@ -216,6 +216,15 @@ tile.kernel @transpose(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.pt
 
 // -----
 
+tile.kernel @expand(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 4>} {
+  %v = arith.constant dense<1.0> : vector<8xf32>
+  // expected-error@+1 {{tile.expand: vector<8xf32> repeated along dimension 1 is not vector<4x8xf32>}}
+  %a = tile.expand %v {dim = 1} : vector<8xf32> to vector<4x8xf32>
+  tile.return
+}
+
+// -----
+
 tile.kernel @cast_kind(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {tile.access = "write"}, %i: index, %f: f32, %h: f16) attributes {grid = array<i64: 4>} {
   %v = arith.constant dense<1.0> : vector<8xf32>
   %u = arith.constant dense<1.0> : vector<8x1xf32>

@@ -246,6 +246,7 @@ _FUNCTIONS: dict[str, Any] = {
     "arange": _arange,
     "full": _full,
     "broadcast_to": _broadcast_to,
+    "expand_dims": lambda value, axis: value.with_data(value.data.unsqueeze(axis + 1)),
     "permute": lambda value, dims: value.with_data(value.data.permute(0, *(dim + 1 for dim in dims))),
     "where": _where,
     "cast": lambda value, dtype: value.to(dtype) if isinstance(value, Block) else scalar(value, dtype),

@@ -11,10 +11,10 @@ from xdsl.ir import Operation
 from fxc.codegen.cpu.arith_rules import Rule
 from fxc.codegen.cpu.builder import Builder, constant, i64, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float, truncate
-from fxc.codegen.cpu.lanes import numbers, permute
+from fxc.codegen.cpu.lanes import numbers, permute, stretch
 from fxc.codegen.cpu.types import I32, Type, Value, llvm_type
 from fxc.codegen.cpu.vector_math import call_math
-from fxc.dialects.tile import IotaOp, MaskOp, MathOp, SplatOp, TransposeOp
+from fxc.dialects.tile import ExpandOp, IotaOp, MaskOp, MathOp, SplatOp, TransposeOp
 from fxc.dialects.tile.types import shape_of
 
 
@@ -42,6 +42,11 @@ def _mask(b: Builder, op: MaskOp, start: Value, stop: Value) -> Value:
 
 def _splat(b: Builder, op: SplatOp, value: Value) -> Value:
     return b.splat(value, llvm_type(op.result.type).lanes)
+
+
+def _expand(b: Builder, op: ExpandOp, value: Value) -> Value:
+    shape, dim = shape_of(op.result.type), op.dim.value.data
+    return stretch(b, value, [*shape[:dim], 1, *shape[dim + 1 :]], shape)
 
 
 def _transpose(b: Builder, op: TransposeOp, value: Value) -> Value:
@@ -94,6 +99,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "tile.iota": _iota,
         "tile.mask": _mask,
         "tile.splat": _splat,
+        "tile.expand": _expand,
         "tile.transpose": _transpose,
         "tile.math": _tile_math,
         "math.fma": _fma,

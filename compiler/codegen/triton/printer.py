@@ -27,6 +27,7 @@ from fxc.codegen.triton.writer import HELPERS, KernelWriter, refusal
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.tile import (
+    ExpandOp,
     IterateOp,
     KernelOp,
     LastProgramOp,
@@ -295,12 +296,16 @@ def _splat(writer: KernelWriter, op: SplatOp) -> str:
     return f"tl.full({shape_of(op.result.type)}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
 
 
+def _expand(writer: KernelWriter, op: ExpandOp) -> str:
+    return f"tl.broadcast_to(tl.expand_dims({writer.typed(op.value)}, {op.dim.value.data}), {shape_of(op.result.type)})"
+
+
 def _transpose(writer: KernelWriter, op: TransposeOp) -> str:
     return f"tl.permute({writer.typed(op.value)}, {tuple(map(int, op.permutation.get_values()))})"
 
 
 _RULES: Mapping[type[Operation], Callable[[KernelWriter, Any], str]] = MappingProxyType(
-    {ProgramIdOp: _program_id, SplatOp: _splat, TransposeOp: _transpose, **COMBINATIONS}
+    {ProgramIdOp: _program_id, SplatOp: _splat, ExpandOp: _expand, TransposeOp: _transpose, **COMBINATIONS}
 )
 """Op -> the expression of its result."""
 
