@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from fxc.codegen.cpu.types import I1, I32, I64, Type, Value
+from fxc.codegen.cpu.types import I1, I32, I64, PTR, Type, Value
 from fxc.runtime.cpu_features import CpuFeatures
 
 
@@ -46,10 +46,12 @@ class Builder:
         self.module = module
         self._lines = list[str]()
         self._names = 0
+        self._reserved = list[str]()
         self.label("entry")
 
     def text(self) -> str:
-        return "".join(f"{line}\n" for line in self._lines)
+        entry, *lines = self._lines
+        return "".join(f"{line}\n" for line in (entry, *self._reserved, *lines))
 
     def line(self, text: str) -> None:
         self._lines.append(f"  {text}")
@@ -193,6 +195,30 @@ class Builder:
         return vector_constant(type.with_lanes(None), [str(i) for i in range(type.lanes or 1)])
 
     # memory
+
+    def stack(self, value: Value) -> Value:
+        """The address of a copy of ``value``, in memory that is reserved once per call of the function."""
+        address = Value("%" + self.name("s"), PTR)
+        self._reserved.append(f"  {address.text} = alloca {value.type}, align 64")
+        self.line(f"store {value}, {address}, align 64")
+        return address
+
+    def count(
+        self, stop: int, step: int, carried: Sequence[Value], body: Callable[[Value, list[Value]], list[Value]]
+    ) -> list[Value]:
+        """A loop from 0 to ``stop``, which is at least one ``step``. ``body`` takes and returns the carried values."""
+        before, head = self.current, self.name("count")
+        self.branch(head)
+        self.label(head)
+        index, position = self.open_phi(I64, Value("0", I64), before)
+        opened = [self.open_phi(value.type, value, before) for value in carried]
+        new = body(index, [phi for phi, _ in opened])
+        following, done = self.add(index, Value(str(step), I64)), self.name("counted")
+        for (_, at), value in zip([(index, position), *opened], [following, *new], strict=True):
+            self.close_phi(at, value, self.current)
+        self.branch_if(self.compare("slt", following, Value(str(stop), I64)), head, done)
+        self.label(done)
+        return new
 
     def address(self, pointer: Value, element: Type, offset: Value) -> Value:
         """The address of element ``offset``; a vector of addresses if ``offset`` is a vector."""

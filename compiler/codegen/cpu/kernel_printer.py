@@ -41,7 +41,17 @@ from fxc.codegen.cpu.types import I32, I64, PTR, Type, Value, llvm_type
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.plan import IN_PLACE
 from fxc.dialects.text.syntax import op_text
-from fxc.dialects.tile import IterateOp, KernelOp, LastProgramOp, NextOp, ProgramIdOp, PtrType, ReturnOp
+from fxc.dialects.tile import (
+    DotOp,
+    IterateOp,
+    KernelOp,
+    LastProgramOp,
+    NextOp,
+    ProgramIdOp,
+    PtrType,
+    ReturnOp,
+    TransposeOp,
+)
 from fxc.errors import FxcError, KernelError
 from fxc.runtime.cpu_features import CpuFeatures
 
@@ -287,6 +297,8 @@ class _Printer:
                 results = None  # printed as a separate function
             case ProgramIdOp():
                 results = self.axes[op.axis.value.data]
+            case DotOp() if isinstance(turned := op.left.owner, TransposeOp):
+                results = reduce_rules.dot(self.b, op, self.values[turned.value], *operands[1:], turned=True)
             case _ if op.name in RULES:
                 results = self.by_rule(op, operands)
             case _:

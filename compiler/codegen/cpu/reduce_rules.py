@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from math import gcd
 from types import MappingProxyType
 
 import numpy as np
 
 from fxc.codegen.cpu.arith_rules import Rule, extreme, later_extreme
-from fxc.codegen.cpu.builder import Builder, constant, vector_constant
+from fxc.codegen.cpu.builder import Builder, constant, i64, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float
-from fxc.codegen.cpu.lanes import join, numbers, pick, pieces
+from fxc.codegen.cpu.lanes import numbers, pick
 from fxc.codegen.cpu.types import I1, Type, Value
 from fxc.dialects.tile import DotOp, RandomOp, ReduceOp, ScanOp
 from fxc.dialects.tile.types import shape_of
@@ -153,19 +154,46 @@ def _product(b: Builder, value: Value, factor: int, wide: Type) -> tuple[Value, 
     return b.cast("trunc", b.binary("lshr", product, constant(wide, 32)), "i32"), b.cast("trunc", product, "i32")
 
 
-def _dot(b: Builder, op: DotOp, left: Value, right: Value, start: Value) -> Value:
-    """Matrix product row by row: add each element of a left row times the corresponding right row."""
+def dot(b: Builder, op: DotOp, left: Value, right: Value, start: Value, *, turned: bool = False) -> Value:
+    """Matrix product in memory: registers hold a block of the result, and add columns of the left times rows of the right.
+
+    ``turned``: ``left`` is the transposed factor; its elements are read one by one, so either order is as fast.
+    """
     [rows, inner], [_, columns] = shape_of(op.left.type), shape_of(op.right.type)
-    left, right = (extend(b, value, start.type.element) for value in (left, right))
-    factors, totals = pieces(b, right, inner), pieces(b, start, rows)
-    for row in range(rows):
-        for place in range(inner):
-            factor = b.splat(b.extract(left, row * inner + place), columns)
-            totals[row] = b.fma(factor, factors[place], totals[row])
-    return join(b, totals)
+    element = start.type.with_lanes(None)
+    first, second = (b.stack(extend(b, value, element.element)) for value in (left, right))
+    total = b.stack(start)
+    lanes = max(b.module.features.vector_bits // element.bits, 1)
+    strip = gcd(columns, 2 * lanes)
+    height = gcd(rows, (16 if b.module.features.vector_bits >= 512 else 8) // max(strip // lanes, 1))
+    down, along = (1, rows) if turned else (inner, 1)
+    type, bytes = element.with_lanes(strip), element.bits // 8
+
+    def load(type: Type, pointer: Value, *terms: tuple[Value, int]) -> Value:
+        return b.emit(type, f"load {type}, {at(pointer, *terms)}, align {bytes}")
+
+    def at(pointer: Value, *terms: tuple[Value, int]) -> Value:
+        return b.address(pointer, element, reduce(b.add, [b.mul(index, i64(step)) for index, step in terms]))
+
+    def block(row: Value, column: Value) -> None:
+        places = [[(b.add(row, i64(i)), columns), (column, 1)] for i in range(height)]
+
+        def step(place: Value, sums: list[Value]) -> list[Value]:
+            line = load(type, second, (place, columns), (column, 1))
+            factors = [load(element, first, (b.add(row, i64(i)), down), (place, along)) for i in range(height)]
+            return [b.fma(b.splat(factor, strip), line, sum) for factor, sum in zip(factors, sums, strict=True)]
+
+        for sum, place in zip(b.count(inner, 1, [load(type, total, *each) for each in places], step), places, strict=True):
+            b.line(f"store {sum}, {at(total, *place)}, align {bytes}")
+
+    def strips(row: Value, _: list[Value]) -> list[Value]:
+        return b.count(columns, strip, [], lambda column, _: block(row, column) or [])
+
+    b.count(rows, height, [], strips)
+    return b.emit(start.type, f"load {start.type}, {total}, align 64")
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
-    {"tile.reduce": _reduce, "tile.scan": _scan, "tile.dot": _dot, "tile.random": _random}
+    {"tile.reduce": _reduce, "tile.scan": _scan, "tile.dot": dot, "tile.random": _random}
 )
 """Op name -> rule."""
