@@ -78,6 +78,9 @@ KERNELS: Mapping[str, Kernel] = {
     "linear, relu 4096x4096": Kernel(
         lambda x, w, b: linear(x, w, b).relu(), partial(_random, (4096, 4096), (4096, 4096), (4096,), dtype=torch.float32)
     ),
+    "attention, soft cap 64x2048x64": Kernel(
+        lambda q, k, v: (q @ k.transpose(1, 2) * 0.125).tanh().softmax(-1) @ v, partial(_random, *[(64, 2048, 64)] * 3)
+    ),
     "random numbers of a seed 8192x8192": Kernel(
         lambda seed, x: torch.ops.fxc.uniform(seed, x.shape, 0, torch.float32) * x,
         lambda: (torch.tensor(7, device="cuda"), *_random((8192, 8192), dtype=torch.float32)),

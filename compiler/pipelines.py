@@ -195,7 +195,9 @@ LOWER_KERNELS = NamedPipeline(
     (
         PassSpec("choose-products"),
         PassSpec("lower-scans"),
+        PassSpec("grow-softmax"),
         PassSpec("convert-fusion-to-linalg"),
+        PassSpec("tile-attention"),
         PassSpec("tile-matmul"),
         PassSpec("schedule"),
         PassSpec("group-kernels"),
@@ -252,7 +254,7 @@ FREEZE = NamedPipeline((
 ))  # fmt: skip
 """Freeze the current weights: fold them, pack them where that is faster, and compute values that depend on them only once."""
 
-TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-matmul", "convert-to-plan"})
+TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-attention", "tile-matmul", "convert-to-plan"})
 """Passes that lay out memory, or compute addresses of elements, from result types. Types that a text declares are checked
 before one of them runs."""
 

@@ -56,12 +56,13 @@ class Bodies:
             return value
         return Value(w.add(SelectOp.of(mask, value.ssa, w.block(self.identity(stage)).ssa)), w.depth)
 
-    def element(self, stage: Stage, given: Mapping[SSAValue, Value] | None = None) -> Value:
-        """The value that the body of ``stage`` stores or combines. ``given`` are known values of the body."""
+    def element(self, stage: Stage, given: Mapping[SSAValue, Value] | None = None, wanted: SSAValue | None = None) -> Value:
+        """The value that the body of ``stage`` stores or combines, or ``wanted``. ``given`` are known values of the body."""
+        last = stage.element if wanted is None else wanted
         w, values = self.writer, dict(given or {})
         for value in stage.op.body.block.args[:-1]:
             self._load_saved(stage, value, values)
-        needed = self._needed(stage, values)
+        needed = self._needed(stage, last, values)
         for argument, source, _ in stage.reads():
             if argument in needed and argument not in values:
                 values[argument] = self._read(stage, argument, source)
@@ -69,8 +70,8 @@ class Bodies:
         for op in stage.op.body.block.ops:
             if isinstance(op, cf.AssertOp) and op.arg in values:
                 gathers.check(w, values[op.arg], op.msg.data)
-            wanted = [result for result in op.results if result in needed and result not in values]
-            if not wanted:
+            results = [result for result in op.results if result in needed and result not in values]
+            if not results:
                 continue
             if isinstance(op, gathers.FORMED):
                 values[op.results[0]] = gathers.write(w, op, self.pointers, self.plan.forms[stage, op], values)
@@ -79,13 +80,13 @@ class Bodies:
                 values[op.result] = values[op.input] if size is None else w.number(Form(size))
             else:
                 values.update(zip(op.results, write_op(w, op, values), strict=True))
-            for result in wanted:
+            for result in results:
                 self._save(stage, result, values)
-        return values[stage.element]
+        return values[last]
 
-    def _needed(self, stage: Stage, values: dict[SSAValue, Value]) -> set[SSAValue]:
-        """The values of the body on which the element depends, except through known values."""
-        needed, pending = set[SSAValue](), [stage.element]
+    def _needed(self, stage: Stage, last: SSAValue, values: dict[SSAValue, Value]) -> set[SSAValue]:
+        """The values of the body on which ``last`` depends, except through known values."""
+        needed, pending = set[SSAValue](), [last]
         while pending:
             value = pending.pop()
             if value in needed or value in values or self._load_saved(stage, value, values):

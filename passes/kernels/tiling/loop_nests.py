@@ -49,10 +49,12 @@ class LoopPlan:
 
     ``places``: for a tensor that is part of another one, the type of that, and the offset of the part in it. ``rows`` and the
     loops of ``nests`` are joined where possible and sorted in memory order: of the result where nothing is reduced, else of the
-    largest operand. ``sizes`` has the number of steps of each.
+    largest operand, unless ``joins`` is false. ``sizes`` has the number of steps of each.
     """
 
-    def __init__(self, stages: Sequence[Stage], places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], places: Mapping[SSAValue, tuple[TensorType, Steps]], *, joins: bool = True
+    ) -> None:
         self.stages, self.places = stages, places
         found = rows_of(stages)
         self.sizes = dict[int, Steps](enumerate(found.sizes or ()))
@@ -62,14 +64,18 @@ class LoopPlan:
         self.forms = dict[tuple[Stage, object], Form]()
         for stage in stages:
             self._add(stage, found.loops[stage], found.inner(stage))
+        if joins:
+            self._join()
+        for nest in self.nests[1:]:
+            self._rename(nest)
+
+    def _join(self) -> None:
         model = self._model()
         self.rows.sort(key=lambda loop: -abs(typical(model.factor(loop))))
         self._collapse(self.rows, list(self.forms))
         for nest in self.nests:
             nest.loops.sort(key=lambda loop: -abs(typical(self._model(nest.stages).factor(loop))))
             self._collapse(nest.loops, [key for key in self.forms if key[0] in nest.stages])
-        for nest in self.nests[1:]:
-            self._rename(nest)
 
     def row_loop(self) -> int | None:
         """The single loop of all nests that have loops; None where they differ or have several."""

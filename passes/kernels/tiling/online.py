@@ -80,7 +80,7 @@ def pair_of(plan: LoopPlan, number: int) -> Pair | None:
     if len(start.stages) != 1 or not start.reductions:
         return None
     [first] = start.stages
-    between = list(takewhile(lambda nest: not nest.loops and all(_copies(stage, first) for stage in nest.stages), rest))
+    between = list(takewhile(lambda nest: not nest.loops and all(copies(stage, first) for stage in nest.stages), rest))
     end = rest[len(between)] if len(between) < len(rest) else None
     if end is None or len(end.stages) != 1 or not end.reductions:
         return None
@@ -88,7 +88,7 @@ def pair_of(plan: LoopPlan, number: int) -> Pair | None:
     same = start.loops == end.loops and len(start.loops) == 1 and isinstance(plan.sizes[start.loops[0]], int)
     if not same or first.result.type != second.result.type or not isinstance(_type(first), AnyFloat):
         return None
-    pair = _exponentials(plan, first, second) or _squares(plan, first, second)
+    pair = exponentials(plan, first, second) or _squares(plan, first, second)
     return None if pair is None else replace(pair, between=between)
 
 
@@ -132,7 +132,7 @@ def _shift(bodies: Bodies, pair: Pair, axis: Axis) -> SSAValue:
     return w.add(SelectOp.of(some, first, _number(w, 0.0, first)))
 
 
-def _copies(stage: Stage, first: Stage) -> bool:
+def copies(stage: Stage, first: Stage) -> bool:
     """Whether the result of ``stage`` is that of ``first``, in another shape."""
     return [(source, argument) for argument, source, _ in stage.reads()] == [(first.result, stage.element)]
 
@@ -144,8 +144,8 @@ def _type(stage: Stage) -> object:
 def _total_in(first: Stage, second: Stage) -> SSAValue | None:
     """The argument of ``second`` that reads the total of ``first``."""
     users = [use.operation for use in first.result.uses]
-    copies = [Stage(op, 0) for op in users if isinstance(op, linalg.GenericOp) and op is not second.op]
-    same = {first.result, *(copy.result for copy in copies if not copy.is_reduction and _copies(copy, first))}
+    others = [Stage(op, 0) for op in users if isinstance(op, linalg.GenericOp) and op is not second.op]
+    same = {first.result, *(other.result for other in others if not other.is_reduction and copies(other, first))}
     read = [argument for argument, source, _ in second.reads() if source in same]
     return read[0] if len(read) == 1 else None
 
@@ -163,7 +163,7 @@ def _is_element(plan: LoopPlan, first: Stage, second: Stage, value: SSAValue) ->
 # the sum of exp(x - maximum)
 
 
-def _exponentials(plan: LoopPlan, first: Stage, second: Stage) -> Pair | None:
+def exponentials(plan: LoopPlan, first: Stage, second: Stage) -> Pair | None:
     total, exponential = _total_in(first, second), _defined(second.element, math.ExpOp)
     distance = _defined(exponential.operands[0], arith.SubfOp) if exponential is not None else None
     if distance is None or total is None or distance.operands[1] is not total or not total.has_one_use():

@@ -220,7 +220,7 @@ def _after(product: Product, group: GroupOp) -> list[Fused] | None:
             return None
         places = [stage.form(source, map) for _, source, map in stage.reads() if source is product.result]
         sizes = {loop: fixed(size) for loop, size in stage.sizes.items()}
-        axes = _axes(places[0], product.extents[:3], sizes) if places else None
+        axes = axes_of(places[0], product.extents[:3], sizes) if places else None
         if axes is None:
             return None
         reads = dict[BlockArgument, Form | None]()
@@ -237,7 +237,7 @@ def _after(product: Product, group: GroupOp) -> list[Fused] | None:
     return found
 
 
-def _axes(form: Form, extents: Sequence[int], sizes: Mapping[int, int]) -> dict[int, list[int]] | None:
+def axes_of(form: Form, extents: Sequence[int], sizes: Mapping[int, int]) -> dict[int, list[int]] | None:
     """The loops along each axis of the product, outermost first, if ``form`` traverses it in order; else None."""
     loops = sorted((loop for loop, size in sizes.items() if size != 1), key=lambda loop: fixed(form.factor(loop)))
     if form.divided_loops():

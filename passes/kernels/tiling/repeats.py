@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import affine, arith, math, scf
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.tile import IterateOp, MathOp
 from fxc.dialects.tile.iteration import structure
-from fxc.passes.kernels.tiling.gathers import PLACED
+from fxc.passes.analysis.index.forms import Atom, Form, Symbol
+from fxc.passes.kernels.tiling.gathers import PLACED, extract_of
 from fxc.passes.kernels.tiling.loop_nests import LoopPlan
 from fxc.passes.kernels.tiling.stages import Stage
 
@@ -96,13 +97,28 @@ class Expressions:
                 self._number(stage, value, ("index", self.plan.forms.get((stage, op))))
                 continue
             if isinstance(op, PLACED):
-                self._number(stage, value, ("placed", value))
+                self._number(stage, value, self._placed(stage, op))
                 continue
             operands = tuple(self.keys[stage, operand] for operand in op.operands)
             self._number(stage, value, (op.name, tuple(op.properties.items()), value.type, operands))
             if (is_costly(op) and value in varying) or costly.intersection(op.operands):
                 costly.add(value)
                 self.costly.append((stage, value))
+
+    def _placed(self, stage: Stage, op: Operation) -> Hashable:
+        """The key of a position, or of a read there: its form, with keys for computed numbers."""
+        read = () if isinstance(op, affine.ApplyOp) else (extract_of(op).tensor,)
+        casts = tuple((each.name, each.results[0].type) for each in op.walk() if each is not op and each.results)
+        operands = [self.keys[stage, each] for each in op.operands] if isinstance(op, scf.IfOp) else ()
+        return ("placed", *read, casts, *operands, self._form(stage, self.plan.forms[stage, op]))
+
+    def _form(self, stage: Stage, form: Form) -> Hashable:
+        def atom(atom: Atom) -> Hashable:
+            if isinstance(atom, Symbol):
+                return ("number", self.keys[stage, atom.value])
+            return atom if isinstance(atom, int) else (self._form(stage, atom.form), atom.divisor)
+
+        return form.constant, frozenset((atom(each), factor) for each, factor in form.terms)
 
     def _iteration(self, stage: Stage, op: IterateOp) -> None:
         key = structure(op, [self.keys[stage, value] for value in (*op.operands, *op.captured())])
