@@ -38,10 +38,14 @@ def causal_cap(q: Tensor, k: Tensor, v: Tensor) -> Any:
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {"distances": distances, "causal, soft cap": causal_cap}
 
 
+def _none(op: object) -> None:
+    """In the place of ``attention_of``: no attention is found."""
+
+
 def calls_of(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -> dict[str, Callable[[], Any]]:
     """The implementations, compiled."""
     compiled: dict[str, Callable[..., Any]] = {"fxc": fxc.compile(function, inputs, options={"cache_plans": False})}
-    with patch(KERNELS, lambda op: None):
+    with patch(KERNELS, _none):
         compiled["fxc, written out"] = fxc.compile(function, inputs, options={"cache_plans": False})
     torch._dynamo.reset()
     compiled |= {"Inductor": torch.compile(function), "eager": function}
