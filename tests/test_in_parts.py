@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils.checkpoint import checkpoint
 
 import fxc
 from fxc.errors import CaptureError, FallbackWarning, InputError, PlanFileError
@@ -214,3 +215,21 @@ def test_weights_of_a_subclass_of_tensors() -> None:
     model = nn.Linear(4, 2, bias=False).requires_grad_(False)
     model.weight = nn.Parameter(TwoTensor(torch.ones(2, 4), torch.ones(2, 4)), requires_grad=False)
     torch.testing.assert_close(_compiled(model, (X,))(X).a, model(X).a)
+
+
+def test_a_reentrant_checkpoint() -> None:
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.second, torch.relu(self.first(x)), use_reentrant=True).sum()
+
+    model, x = Checkpointed(), torch.randn(3, 4)
+    twin = copy.deepcopy(model)
+    compiled = _compiled(model, (x,), training=True)
+    compiled(x).backward()
+    twin(x).backward()
+    for actual, expected in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(actual.grad, expected.grad)

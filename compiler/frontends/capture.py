@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.overrides import TorchFunctionMode
@@ -109,6 +111,8 @@ def capture(
                 program = _make_fx(module, args, kwargs, bool(dynamic_shapes))
             else:
                 program = _export_packed(module, args, kwargs) if packed else _export(module, args, kwargs, dynamic_shapes)
+                if any(isinstance(value, (FakeTensor, FunctionalTensor)) for value in program.state.values()):
+                    raise NotImplementedError("a backward runs the forward again, as that of a reentrant checkpoint")
             changed.mark(program)
             return program
     except FxcError:
