@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -86,3 +87,14 @@ def test_linux_was_asked() -> None:
         elif inside and line.startswith("VmFlags:"):
             flags = line
     assert " hg" in flags
+
+
+@pytest.mark.parametrize("dynamic_shapes", [None, ({0: torch.export.Dim.DYNAMIC},)])
+def test_sums_of_many_rows_are_as_exact_as_eager(dynamic_shapes: Any) -> None:
+    torch.manual_seed(0)
+    x = torch.rand(300_000, 8) + 0.5
+    example = x if dynamic_shapes is None else x[:70]
+    compiled = fxc.compile(lambda x: (x * 1.5).sum(0), (example,), dynamic_shapes=dynamic_shapes)
+    exact = (x.double() * 1.5).sum(0)
+    assert compiled.plan.stats.launches == 1
+    assert float(((compiled(x) - exact) / exact).abs().max()) < 4e-7

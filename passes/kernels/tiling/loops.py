@@ -18,8 +18,8 @@ Carried: TypeAlias = list[SSAValue]
 Step: TypeAlias = Callable[[Carried], Carried]
 """One step of a loop: carried values -> their new values."""
 
-MANY = 128
-"""The number of steps from which a loop that adds floats is split into blocks."""
+MANY, UNKNOWN = 128, 1 << 16
+"""Steps from which a loop that adds floats is split into blocks, and the elements to expect where their number is unknown."""
 
 
 @dataclass(frozen=True)
@@ -229,28 +229,30 @@ def in_blocks(
     body: Along,
     most: int | None = None,
 ) -> Carried:
-    """Run ``body`` on the steps of ``span``, in blocks if these are many.
+    """Run ``body`` on the steps of ``span``, in blocks, and these in blocks again, if they are many.
 
-    A block has ``step`` times about the square root of the number of steps. It starts from ``starts``, and its totals are
-    joined to the carried ones, so that none of n added numbers is rounded n times. ``most``: the largest number of steps of
-    ``span``, where the body must be written once; the last block may then be shorter.
+    A block starts from ``starts``, and its totals are joined to the carried ones: of n added numbers none is rounded n times.
+    ``most``: the largest number of steps of ``span``, where the body must be written once; the last block may then be shorter.
     """
-    if most is not None:
-        return _blocks(w, span, step, most, starts, carried, join, body)
-    if not isinstance(span.length, int) or (steps := span.length // step) < MANY:
+    if most is not None or not isinstance(span.length, int):
+        return _blocks(w, span, step, UNKNOWN if most is None else most, starts, carried, join, body)
+    if (steps := span.length // step) < MANY:
         return body(span, carried)
-    block = step << steps.bit_length() // 2
+    block = step * _block(steps)
     whole = span.length // block * block
 
-    def one(value: SSAValue, carried: Carried) -> Carried:
-        first = value if span.first is None else w.add(arith.AddiOp(span.first, value))
-        return join(carried, body(Span(first, block), starts))
+    def add(first: SSAValue, length: int, carried: Carried) -> Carried:
+        first = first if span.first is None else w.add(arith.AddiOp(span.first, first))
+        return join(carried, in_blocks(w, Span(first, length), step, starts, starts, join, body))
 
-    carried = loop(w, w.index(0), w.index(whole), block, carried, one)
-    if whole == span.length:
-        return carried
-    first = w.index(whole) if span.first is None else w.add(arith.AddiOp(span.first, w.index(whole)))
-    return join(carried, body(Span(first, span.length - whole), starts))
+    carried = loop(w, w.index(0), w.index(whole), block, carried, lambda value, carried: add(value, block, carried))
+    return carried if whole == span.length else add(w.index(whole), span.length - whole, carried)
+
+
+def _block(steps: int) -> int:
+    """Steps of a block of ``steps``: the square root of few; of more, a thirty-second."""
+    bits = steps.bit_length()
+    return 1 << max(bits // 2, bits - 5)
 
 
 def _blocks(
@@ -258,13 +260,14 @@ def _blocks(
 ) -> Carried:
     if most // step < MANY:
         return body(span, carried)
-    block, stop = step << (most // step).bit_length() // 2, as_value(w, span.length)
+    block, stop = step * _block(most // step), as_value(w, span.length)
     even = isinstance(span.length, int) and span.length % block == 0
+    smaller = arith.MinUIOp if isinstance(span.length, int) else arith.MinSIOp  # as in ``share``
 
     def one(value: SSAValue, carried: Carried) -> Carried:
         first = value if span.first is None else w.add(arith.AddiOp(span.first, value))
-        length = block if even else w.add(arith.MinUIOp(w.add(arith.SubiOp(stop, value)), w.index(block)))
-        return join(carried, body(Span(first, length), starts))
+        length = block if even else w.add(smaller(w.add(arith.SubiOp(stop, value)), w.index(block)))
+        return join(carried, _blocks(w, Span(first, length), step, block, starts, starts, join, body))
 
     return loop(w, w.index(0), stop, block, carried, one)
 
