@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -39,16 +40,14 @@ LISTED = (MODES[0], ROUTES[0])
 """The cell whose calls are listed with their reasons."""
 SIZES = ((3, 9), (2, 7), (5, 12))
 """Batch and length: those of the example; then others, where they are free."""
-TOLERANCE, RATIO = 1e-5, 2
-"""Of the largest number of a tensor; of a gradient, of the largest number of all gradients if that is 1,000 times larger. What
-is further from eager's numbers has at most ``RATIO`` times eager's error against float64, all tensors of one kind together."""
+TOLERANCE, RATIO, SAMPLES = 1e-5, 2, 9
+"""Of the largest number of a tensor; of a gradient, of the largest number of all gradients if that is 1,000 times larger. A
+tensor that is further from eager's has at most ``RATIO`` times eager's error against float64: in the first sample of inputs, or
+else in the median of ``SAMPLES``, as errors of few numbers, and numbers beside 0 before a ReLU, differ by chance."""
 
-_NO_FLOAT64 = "eager's product of grouped matrices takes no float64, so there is no reference"
 KNOWN = {
-    **{("mixtral", "bfloat16", route): _NO_FLOAT64 for route in ROUTES},
     ("mamba", "dynamic", "fxc.compile"): "a Python loop over the words, where the package with its kernels is not installed",
-    ("shufflenet_v2", "training", "torch.compile"): "biases that the next batch norm cancels: gradients of rounding only",
-    ("deeplabv3", "training", "torch.compile"): ("before a ReLU one number is 5e-7 from 0, and rounding decides its sign"),
+    ("shufflenet_v2", "training", "torch.compile"): "a tensor has over twice eager's error against float64",
 }
 """Model, mode and route -> why a run is not right."""
 
@@ -113,11 +112,11 @@ def _line(text: str) -> str:
 
 
 def _difference(row: Row, mode: str, route: str) -> tuple[float, float]:
-    """The distance from eager's numbers; and where that is too large, or in half precision, the error in units of eager's."""
+    """The distance from eager's numbers; and where that is too large the error in units of eager's, of the worst tensor."""
     dtype = torch.bfloat16 if mode == "bfloat16" else torch.float32
     model = made(row, dtype)
     twin, training = copy.deepcopy(model), mode == "training"
-    examples = [called(row, size, training, dtype) for size in (SIZES if mode == "dynamic" else SIZES[:1] * 2)]
+    examples = _examples(row, mode, dtype)
     free = _free(examples) if mode == "dynamic" else None
     model.train(training)
     twin.train(training)
@@ -125,13 +124,31 @@ def _difference(row: Row, mode: str, route: str) -> tuple[float, float]:
         compiled = fxc.compile(model, (), examples[0], training=training, dynamic_shapes=free)
     else:
         compiled = torch.compile(model, backend="fxc", dynamic=True if free else None)
-    run, exact = trained if training else inferred, copy.deepcopy(model).double()
+    run, start, exact = trained if training else inferred, copy.deepcopy(twin.state_dict()), copy.deepcopy(model).double()
+    if hasattr(exact, "set_experts_implementation"):
+        exact.set_experts_implementation("eager")  # the product of grouped matrices takes no float64
     actual, expected = run(compiled, model, examples), run(twin, twin, examples)
     difference = max(map(distances, actual, expected))
     if difference <= TOLERANCE:
         return difference, 1.0
-    wide = run(exact, exact, [{name: _wide(value) for name, value in each.items()} for each in examples])
-    return difference, max(error_ratio(*group) for group in zip(actual, expected, wide))
+    found = list[Errors]()
+    for sample in range(SAMPLES):
+        if sample:
+            torch.manual_seed(sample)
+            examples = _examples(row, mode, dtype)
+            for each in (model, twin, exact):
+                each.load_state_dict(start)
+            actual, expected = run(compiled, model, examples), run(twin, twin, examples)
+        wide = run(exact, exact, [{name: _wide(value) for name, value in each.items()} for each in examples])
+        found.append([pair for group in zip(actual, expected, wide, strict=True) for pair in errors(*group)])
+        ratio = max(median(ours) / median(eager) for ours, eager in (zip(*pairs) for pairs in zip(*found, strict=True)))
+        if not sample and ratio <= RATIO:
+            break
+    return difference, ratio
+
+
+def _examples(row: Row, mode: str, dtype: torch.dtype) -> list[dict[str, Any]]:
+    return [called(row, size, mode == "training", dtype) for size in (SIZES if mode == "dynamic" else SIZES[:1] * 2)]
 
 
 def made(row: Row, dtype: torch.dtype) -> nn.Module:
@@ -209,8 +226,12 @@ def distances(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """The largest of the distances of tensors; infinite where they cannot be compared."""
     if len(actual) != len(expected):
         return float("inf")
-    floor = max((_largest(value) for value in expected), default=0.0) * 1e-3
+    floor = _floor(expected)
     return max((_distance(a, e, floor) for a, e in zip(actual, expected)), default=0.0)
+
+
+def _floor(expected: Sequence[Tensor]) -> float:
+    return max((_largest(value) for value in expected), default=0.0) * 1e-3
 
 
 def _distance(actual: Tensor, expected: Tensor, floor: float) -> float:
@@ -227,18 +248,23 @@ def _largest(value: Tensor) -> float:
     return float(value.abs().max()) if value.numel() else 0.0
 
 
-def error_ratio(actual: Sequence[Tensor], expected: Sequence[Tensor], exact: Sequence[Tensor]) -> float:
-    """The error of ``actual``, all tensors together, in units of that of ``expected``, and at least of a rounding."""
-    if [(a.shape, a.dtype) for a in actual] != [(e.shape, e.dtype) for e in expected]:
-        return float("inf")
-    if any(not e.is_floating_point() and not a.equal(e) for a, e in zip(actual, expected)):
-        return float("inf")
-    rows = [each for each in zip(actual, expected, exact) if each[1].is_floating_point()]
-    if not rows:
-        return 0.0
-    a, e, x = (torch.cat([value.double().nan_to_num().flatten() for value in values]) for values in zip(*rows))
-    rounding = x.norm() * torch.finfo(rows[0][1].dtype).eps / 4
-    return float((a - x).norm() / torch.maximum((e - x).norm(), rounding).clamp(min=1e-30))
+Errors = list[tuple[float, float]]
+"""Of each tensor, that of ``actual`` and that of ``expected``; the same where these are equal by ``TOLERANCE``."""
+
+
+def errors(actual: Sequence[Tensor], expected: Sequence[Tensor], exact: Sequence[Tensor]) -> Errors:
+    """Against ``exact``; at least that of a rounding, and infinite where tensors cannot be compared."""
+    floor, found = _floor(expected), Errors()
+    for a, e, x in zip(actual, expected, exact, strict=True):
+        distance = _distance(a, e, floor)
+        if not e.is_floating_point() or distance == float("inf"):
+            found.append((max(distance, 1.0), 1.0))
+            continue
+        ours, eager, most = (value.double().nan_to_num() for value in (a, e, x))
+        rounding = float(most.norm()) * torch.finfo(e.dtype).eps / 4
+        error = max(float((eager - most).norm()), rounding, 1e-30)
+        found.append((error if distance <= TOLERANCE else float((ours - most).norm()), error))
+    return found
 
 
 def read() -> list[Result]:
@@ -270,8 +296,8 @@ def page(results: Sequence[Result]) -> str:
     lines = [
         "# Models\n",
         f"{len(rows)} models of libraries, made from small configurations with random weights. {len(right)} of {len(results)}",
-        f"runs equal eager mode, {len(whole)} of them as one program: in float32 by 1e-5 of the largest number of a tensor,",
-        f"else, and in bfloat16, by at most {RATIO} times eager's error against float64, of all tensors of a kind.",
+        f"runs equal eager mode, {len(whole)} of them as one program: each tensor by 1e-5 of its largest number, or by at most",
+        f"{RATIO} times eager's error against float64, in one sample of inputs or the median of {SAMPLES}.",
         "A run is a cell by one route, `fxc.compile` or `torch.compile`, named where they differ. Training is two SGD steps;",
         f"free sizes are three calls. `python -m tests.models.status` writes this page. {', '.join(libraries)},",
         f"{min(each.date for each in results)} to {max(each.date for each in results)}.\n",
