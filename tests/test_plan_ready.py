@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map
 
 import fxc
 from fxc.artifact import cache as program_cache
@@ -204,7 +205,11 @@ def regions(a: torch.Tensor) -> Any:
 @pytest.mark.parametrize("tree", [(), [torch.ones(3), {"a": (torch.zeros(2),)}]])
 def test_nestings(tree: Any, tmp_path: Path) -> None:
     a = torch.ones(4, 8)
-    plan = fxc.compile(lambda a, tree: (torch.softmax(a.tanh() * 2, -1), tree), (a, tree), options={"target": "host"}).plan
+
+    def f(a: torch.Tensor, tree: Any) -> Any:
+        return torch.softmax(a.tanh() * 2, -1), tree_map(lambda leaf: leaf, tree)  # new containers
+
+    plan = fxc.compile(f, (a, tree), options={"target": "host"}).plan
     assert isinstance(plan, fxc.ExecutionPlan)
     plan.save(tmp_path / "plan")
     assert is_ready(tmp_path / "plan")

@@ -111,8 +111,7 @@ def capture(
                 program = _make_fx(module, args, kwargs, bool(dynamic_shapes))
             else:
                 program = _export_packed(module, args, kwargs) if packed else _export(module, args, kwargs, dynamic_shapes)
-                if any(isinstance(value, (FakeTensor, FunctionalTensor)) for value in program.state.values()):
-                    raise NotImplementedError("a backward runs the forward again, as that of a reentrant checkpoint")
+                _require_data(program)
             changed.mark(program)
             return program
     except FxcError:
@@ -123,6 +122,12 @@ def capture(
             raise CaptureError(f"the inputs are not those of {_name(model)}: {reason}", hint=hint) from None
         message = f"{route} cannot capture {_name(model)}: {type(error).__name__}: {reason_of(error)}"
         raise CaptureError(message, place=place_of_error(error), hint=_hint(route, error)) from error
+
+
+def _require_data(program: Program) -> None:
+    """NotImplementedError if ``program`` holds the fake tensors of a capture."""
+    if any(isinstance(value, (FakeTensor, FunctionalTensor)) for value in program.state.values()):
+        raise NotImplementedError("a backward runs the forward again, as that of a reentrant checkpoint")
 
 
 def capture_somehow(

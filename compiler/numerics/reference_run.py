@@ -278,6 +278,8 @@ class _MadeUp:
 
     def __call__(self, type: Attribute, name: str) -> Any:
         value = Seeded(self.symbols, zlib.crc32(name.encode(), self.seed)).value(type)  # a generator takes 32 bits
+        if isinstance(value, torch.Tensor) and (value.dtype, value.shape) == (torch.uint8, torch.get_rng_state().shape):
+            return torch.get_rng_state()  # most likely one, and other bytes are none
         if isinstance(value, torch.Tensor) and self.positive and not (value.is_floating_point() or value.is_complex()):
             return torch.ones_like(value)
         return value
