@@ -117,6 +117,7 @@ def run_in_process(main: Callable[[list[str]], int], argv: Sequence[str], stdin_
 
 def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> int:
     """The exit code of ``command``, shown to the user as ``name``. ``argv``: its arguments, by default those of the process."""
+    stdout = sys.stdout
     try:
         code = command.main(argv, prog_name=name, standalone_mode=False) or 0
         sys.stdout.flush()
@@ -129,7 +130,9 @@ def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> 
         return error.exit_code
     except click.Abort:
         return 130
-    except (BrokenPipeError, SystemExit):  # click raises the latter for the former
+    except (BrokenPipeError, SystemExit) as error:  # click raises the latter for the former, and replaces stdout
+        if isinstance(error, SystemExit) and sys.stdout is stdout:
+            raise  # by code of the user
         sys.stdout = None  # the reader of the pipe, such as head, has closed it; flush nothing at exit
         return 0
     except Exception as error:  # other exceptions are bugs, and also become one message
