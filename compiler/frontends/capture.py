@@ -111,7 +111,7 @@ def capture(
                 program = _make_fx(module, args, kwargs, bool(dynamic_shapes))
             else:
                 program = _export_packed(module, args, kwargs) if packed else _export(module, args, kwargs, dynamic_shapes)
-                _require_data(program)
+                _require_data(program, _name(model))
             changed.mark(program)
             return program
     except FxcError:
@@ -124,10 +124,12 @@ def capture(
         raise CaptureError(message, place=place_of_error(error), hint=_hint(route, error)) from error
 
 
-def _require_data(program: Program) -> None:
-    """NotImplementedError if ``program`` holds the fake tensors of a capture."""
+def _require_data(program: Program, model: str) -> None:
+    """CaptureError if ``program`` holds the fake tensors of a capture."""
     if any(isinstance(value, (FakeTensor, FunctionalTensor)) for value in program.state.values()):
-        raise NotImplementedError("a backward runs the forward again, as that of a reentrant checkpoint")
+        message = "a backward runs the forward again, as that of a reentrant checkpoint"
+        hint = f"give checkpoint use_reentrant=False, or use {TORCH_COMPILE}"
+        raise CaptureError(f"export cannot capture {model}: {message}", hint=hint) from NotImplementedError(message)
 
 
 def capture_somehow(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, BFloat16Type, Float16Type, FloatAttr, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
@@ -373,7 +373,7 @@ class _Case:
 
 
 def _is_half(type: Attribute) -> bool:
-    return is_tensor(type) and isinstance(type.element_type, Float16Type | BFloat16Type)
+    return is_tensor(type) and isinstance(type.element_type, AnyFloat) and type.element_type.bitwidth < 32
 
 
 # modules with perturbed constants, to measure the effect of rounding a constant to its type
