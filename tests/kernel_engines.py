@@ -32,6 +32,11 @@ Engine = Callable[[LaunchOp, Sequence[Any]], Sequence[torch.Tensor]]
 """Runs a launch: its operands in, new results out."""
 
 
+def runner_of(engine: Engine) -> Callable[..., Any]:
+    """What takes the place of ``fxc.codegen.contract.launch_runner``."""
+    return lambda op, target: lambda *operands: engine(op, operands)
+
+
 def simulated(op: LaunchOp, operands: Sequence[Any]) -> list[torch.Tensor]:
     """The kernel's printed Triton source, on the simulator."""
     arguments, results = launch_arguments(op, operands)

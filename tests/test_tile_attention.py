@@ -15,14 +15,13 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
-from fxc.codegen.triton.printer import print_kernel, print_kernels
+from fxc.codegen.triton.printer import print_kernels
 from fxc.dialects.plan import AllocOp
-from fxc.dialects.target import TargetAttr, preset, set_target
-from fxc.dialects.tile import LaunchOp
-from fxc.interpret.tile_level import kernel_of, launch, result_layouts
+from fxc.dialects.target import preset, set_target
+from fxc.interpret.tile_level import launch
 from fxc.passes.operators.table import operator_of
 from tests.access_proofs import unproved_in
-from tests.simulator.simulator import simulate
+from tests.kernel_engines import native, runner_of, simulated
 
 KERNELS = "lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"
 
@@ -120,28 +119,7 @@ def program_of(case: Case, target: str) -> Any:
     return fxc.run_passes(program, KERNELS)
 
 
-def simulated(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[Tensor]]:
-    def run(*operands: Any) -> list[Tensor]:
-        results = [layout.new() for layout in result_layouts(op)]
-        simulate(print_kernel(kernel_of(op)), [*operands, *results])
-        return results
-
-    return run
-
-
-def interpreted(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[Tensor]]:
-    return lambda *operands: launch(op, operands)
-
-
-def compiled(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[Tensor]]:
-    from fxc.codegen.cpu import launch_runner
-
-    runner = launch_runner(op, None)
-    assert runner is not None
-    return runner
-
-
-ENGINES = {"cuda:sm_90": (interpreted, simulated), "cpu:avx2": (interpreted, compiled)}
+ENGINES = {"cuda:sm_90": (launch, simulated), "cpu:avx2": (launch, native)}
 
 
 def products(module: ModuleOp) -> int:
@@ -160,7 +138,7 @@ def test_results_are_those_of_eager(name: str, monkeypatch: pytest.MonkeyPatch) 
         assert not products(program.module)
         assert not unproved_in(program.module)
         for engine in engines:
-            monkeypatch.setattr("fxc.codegen.contract.launch_runner", engine)
+            monkeypatch.setattr("fxc.codegen.contract.launch_runner", runner_of(engine))
             actual = fxc.to_fx(program)(*case.inputs)
             if half:
                 assert (actual - exact).abs().max() < 2 * (expected - exact).abs().max() + 1e-3
@@ -179,7 +157,7 @@ def test_triton_compiles_and_interprets_the_kernel(tmp_path: Path, monkeypatch: 
     sources = [print_kernels(each.module)[0] for each in (program, program_of(CASES["float16"], "cuda:sm_90"))]
     assert len(compile_kernels(sources, "cuda:sm_90", cache=tmp_path)) == 2
     with TritonInterpreter() as engine:
-        monkeypatch.setattr("fxc.codegen.contract.launch_runner", lambda op, target: lambda *operands: engine(op, operands))
+        monkeypatch.setattr("fxc.codegen.contract.launch_runner", runner_of(engine))
         torch.testing.assert_close(fxc.to_fx(program)(*case.inputs), case.function(*case.inputs), rtol=1e-4, atol=1e-5)
 
 

@@ -15,17 +15,18 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 
 import fxc
 from fxc.codegen.contract import KernelLaunch
-from fxc.codegen.triton.printer import print_kernel, print_kernels
-from fxc.dialects.target import AUTOTUNE, TF32, GpuAttr, TargetAttr, preset, presets, set_target
+from fxc.codegen.triton.printer import print_kernels
+from fxc.dialects.target import AUTOTUNE, TF32, GpuAttr, preset, presets, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import PipelineError
-from fxc.interpret.tile_level import kernel_of, launch, result_layouts
+from fxc.interpret.tile_level import launch
 from fxc.measure.program_times import program_times
 from fxc.passes.kernels.tile_matmul.tile_matmul import TileMatmulPass
 from fxc.passes.operators.table import operator_of
 from fxc.program.program import Program, new_context
 from fxc.testing import parse, run_pass
+from tests.kernel_engines import native, runner_of, simulated
 from tests.simulator.simulator import simulate
 
 GROUPS = "lower-to-torch,canonicalize,optimize{reductions=true},convert-fusion-to-linalg"
@@ -117,28 +118,7 @@ def program_of(case: Case, pipeline: str = KERNELS, *, tf32: bool = False) -> Pr
     return fxc.run_passes(program, f"tile-matmul,{pipeline}")
 
 
-def simulated(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[Tensor]]:
-    def run(*operands: Any) -> list[Tensor]:
-        results = [layout.new() for layout in result_layouts(op)]
-        simulate(print_kernel(kernel_of(op)), [*operands, *results])
-        return results
-
-    return run
-
-
-def interpreted(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[Tensor]]:
-    return lambda *operands: launch(op, operands)
-
-
-def compiled(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[Tensor]]:
-    from fxc.codegen.cpu import launch_runner
-
-    runner = launch_runner(op, None)
-    assert runner is not None
-    return runner
-
-
-ENGINES = {"interpreter": interpreted, "simulator": simulated, "cpu": compiled}
+ENGINES = (launch, simulated, native)
 
 
 @pytest.mark.share(2)
@@ -151,8 +131,8 @@ def test_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert launches and not products
     assert (len(launches) == 1) == case.fused, f"{len(launches)} kernels"
     expected = case.function(*case.inputs)
-    for engine in ENGINES.values():
-        monkeypatch.setattr("fxc.codegen.contract.launch_runner", engine)
+    for engine in ENGINES:
+        monkeypatch.setattr("fxc.codegen.contract.launch_runner", runner_of(engine))
         module = fxc.to_fx(program)
         assert any(isinstance(child, KernelLaunch) for child in module.modules())
         half = any(value.dtype in (torch.bfloat16, torch.float16) for value in case.inputs)

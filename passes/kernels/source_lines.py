@@ -6,11 +6,19 @@ from collections.abc import Iterable
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
+from fxc.dialects.attributes.values import isa
+from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.torch_ops.base import TorchOp
 
 SOURCE = "tile.source"
 """The attribute of a group, and of its kernels, that lists the operators that it computes."""
+
+
+def listed(op: object) -> list[StringAttr]:
+    """The notes of ``op``, if it is a group that has some."""
+    found = op.attributes.get(SOURCE) if isinstance(op, GroupOp) else None
+    return [item for item in found if isinstance(item, StringAttr)] if isa(found, ArrayAttr) else []
 
 
 def notes(ops: Iterable[TorchOp]) -> ArrayAttr[StringAttr]:

@@ -62,7 +62,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -72,13 +72,13 @@ from fxc.dialects.base.effects import is_pure
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import KernelOp, LaunchOp
-from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import integer
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.lower_scans.scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, ScanKernel, ScanLayout
 from fxc.passes.kernels.source_lines import notes
+from fxc.passes.kernels.tiling.arguments import access, element_of, tensor_of
 from fxc.passes.operators.scalars import DTYPES, FLOATS, HALVES, INTEGERS
 from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.functions import fresh_names, outside_derivatives
@@ -142,8 +142,8 @@ def _kernel(op: TorchOp, target: TargetAttr, name: str) -> KernelOp:
     plan = ScanLayout(shape[dim], steps[dim], others, (_dtype(source), combined, _dtype(values)))
     lanes, rows = _vectors(plan, target, 64 if combined in ("float64", "int64") or len(op.results) > 1 else 32)
     pointers = [source, *op.results]
-    elements = [_tensor(pointer).element_type for pointer in pointers]
-    arguments = [_argument(pointer, "write" if i else "read") for i, pointer in enumerate(pointers)]
+    elements = [element_of(pointer) for pointer in pointers]
+    arguments = [access(tensor_of(pointer), "write" if i else "read") for i, pointer in enumerate(pointers)]
     return ScanKernel(kind, plan, lanes, rows, indexed=len(op.results) > 1).kernel(name, elements, arguments, notes([op]))
 
 
@@ -164,24 +164,14 @@ def _vectors(plan: ScanLayout, target: TargetAttr, bits: int) -> tuple[int, int]
     return target.lanes(bits), min(max(SMALLEST // plan.size, 1), rows)
 
 
-def _argument(value: SSAValue, access: str) -> dict[str, Attribute]:
-    extent = 1 + sum((size - 1) * step for size, step in zip(_shape(value), _steps(value), strict=True))
-    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent, i64)}
-
-
-def _tensor(value: SSAValue) -> TensorType:
-    assert is_tensor(value.type)
-    return value.type
-
-
 def _dtype(value: SSAValue) -> str:
-    return dtype_name(_tensor(value).element_type)
+    return dtype_name(element_of(value))
 
 
 def _shape(value: SSAValue) -> Sequence[int]:
-    return _tensor(value).get_shape()
+    return tensor_of(value).get_shape()
 
 
 def _steps(value: SSAValue) -> list[int]:
-    given = strides(_tensor(value))
+    given = strides(tensor_of(value))
     return [int(step) for step in (contiguous_strides(_shape(value)) if given is None else given)]

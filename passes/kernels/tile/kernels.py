@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, StringAttr, TensorType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -19,7 +19,8 @@ from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in
 from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, tensor_type
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import KernelOp, LastProgramOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
-from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, INIT, SIZE
+from fxc.dialects.tile.kernel import ACCESS, INIT, SIZE
+from fxc.passes.kernels.tiling.arguments import access, tensor_of
 from fxc.passes.kernels.tiling.choices import power_of_two
 from fxc.passes.kernels.tiling.dynamic import fixed, symbolic_sizes
 from fxc.passes.kernels.tiling.linear_forms import extent
@@ -84,7 +85,7 @@ def make_kernel(name: str, steps: Sequence[KernelStep], wanted: set[SSAValue], p
     inputs = list(dict.fromkeys(source for source in sources if source not in there))
     kept = [value for value in made if value in wanted or value in pieces.whole or value in parts]
     outputs = list(dict.fromkeys(pieces.whole.get(value, value) for value in kept))
-    types = [*(_tensor(value) for value in (*inputs, *outputs)), *parts.values()]
+    types = [*(tensor_of(value) for value in (*inputs, *outputs)), *parts.values()]
     block = Block(arg_types=[PtrType(type.element_type) for type in types])
     for argument, value in zip(block.args, (*inputs, *outputs, *parts), strict=True):
         argument.name_hint = value.name_hint
@@ -104,7 +105,7 @@ def make_kernel(name: str, steps: Sequence[KernelStep], wanted: set[SSAValue], p
         _check_last(grid)
         block.add_op(last_program(last, pointers))
     block.add_op(ReturnOp.create())
-    attributes = [_access(type, "read" if place < len(inputs) else "write") for place, type in enumerate(types)]
+    attributes = [access(type, "read" if place < len(inputs) else "write") for place, type in enumerate(types)]
     for stage in stages:
         if stage.sink is not None and stage.result in places and (start := stage.start()) is not None:
             attributes[places[stage.result]] |= {ACCESS: StringAttr("readwrite"), INIT: start.value}
@@ -155,7 +156,7 @@ def _write_programs(
     symbols: Mapping[str, SSAValue],
 ) -> Sequence[int] | AffineMap:
     """Write the programs of each of ``plans``, and return the grid."""
-    writer = BlockWriter(block, symbols, {pointer for value, pointer in pointers.items() if names_in(_tensor(value))})
+    writer = BlockWriter(block, symbols, {pointer for value, pointer in pointers.items() if names_in(tensor_of(value))})
     runs = [Programs(plan, writer, pointers, schedule) for plan in plans]
     program = writer.add(ProgramIdOp.of(0))
     program.name_hint = "program"
@@ -193,17 +194,6 @@ def _write_part(writer: BlockWriter, run: Programs, program: SSAValue, span: tup
     writer.add(scf.YieldOp())
     writer.scopes.pop()
     writer.add(scf.IfOp(mine, [], Region(block)))
-
-
-def _tensor(value: SSAValue) -> TensorType:
-    assert is_tensor(value.type)
-    return value.type
-
-
-def _access(type: TensorType, access: str) -> dict[str, Attribute]:
-    if names_in(type):
-        return {ACCESS: StringAttr(access)}
-    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent(type), i64)}
 
 
 # the last program of a kernel, which runs when all programs have stored their results: steps that read these from memory

@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, VectorType, f32, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import FloatAttr, VectorType, f32
+from xdsl.ir import Attribute, SSAValue
 
-from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.target import allows_tf32, toplevel
-from fxc.dialects.tile import CompareOp, DotOp, ExpandOp, KernelOp, MaskOp, ProgramIdOp, PtrType, ReduceOp, ReturnOp, SelectOp
-from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
+from fxc.dialects.tile import CompareOp, DotOp, ExpandOp, KernelOp, MaskOp, ProgramIdOp, ReduceOp, SelectOp
 from fxc.dialects.tile.types import shape_of
 from fxc.passes.kernels.tile_attention.attention import Attention
+from fxc.passes.kernels.tiling.arguments import element_of, finished_kernel, kernel_block
 from fxc.passes.kernels.tiling.bodies import Bodies
 from fxc.passes.kernels.tiling.dynamic import fixed
-from fxc.passes.kernels.tiling.linear_forms import extent
 from fxc.passes.kernels.tiling.loops import Carried, loop
 from fxc.passes.kernels.tiling.products import BATCH, COLUMN, INNER, ROW, Factor
 from fxc.passes.kernels.tiling.stages import KINDS, Stage
@@ -58,11 +56,7 @@ class _AttentionKernel:
         factors = [found.scores.left.value, found.scores.right.value, found.output.right.value]
         self.inputs = list(dict.fromkeys([*factors, *found.sources()]))
         self.outputs = [*found.results(), found.output.result]
-        values = [*self.inputs, *self.outputs]
-        self.block = Block(arg_types=[PtrType(_element(value)) for value in values])
-        for argument, value in zip(self.block.args, values, strict=True):
-            argument.name_hint = value.name_hint
-        self.pointers = dict(zip(values, self.block.args, strict=True))
+        self.block, self.pointers = kernel_block([*self.inputs, *self.outputs])
         self.writer = BlockWriter(self.block)
         self.bodies = Bodies(found.plan, self.writer, self.pointers, reduces_lanes=False)
         self.same = {stage: list(found.same(stage)) for stage in (found.total, *found.others, found.last)}
@@ -80,9 +74,7 @@ class _AttentionKernel:
         result = w.block(self.bodies.element(found.last, given))
         form = found.output.total.form.renamed({**self.heads, ROW: found.row, COLUMN: FEATURE})
         w.store(result, self.pointers[found.output.result], form)
-        self.block.add_op(ReturnOp.create())
-        accesses = [_access(value, "read") for value in self.inputs] + [_access(value, "write") for value in self.outputs]
-        return KernelOp.of(name, grid, Region(self.block), accesses), self.inputs, self.outputs
+        return finished_kernel(name, grid, self.block, self.inputs, self.outputs), self.inputs, self.outputs
 
     def _pair(self, rows: Axis, others: Axis) -> tuple[Axis, Axis]:
         return (others, rows) if self.blocks.turned else (rows, others)
@@ -113,7 +105,7 @@ class _AttentionKernel:
         return self.writer.load(self.pointers[factor.value], factor.form.renamed(names)).ssa
 
     def _dot(self, rows: SSAValue, others: SSAValue, start: SSAValue) -> SSAValue:
-        tf32 = _element(self.found.scores.left.value) == f32 and allows_tf32(toplevel(self.found.output.op))
+        tf32 = element_of(self.found.scores.left.value) == f32 and allows_tf32(toplevel(self.found.output.op))
         return self.writer.add(DotOp.of(*((others, rows) if self.blocks.turned else (rows, others)), start, tf32=tf32))
 
     def _constant(self, value: float) -> SSAValue:
@@ -145,7 +137,7 @@ class _AttentionKernel:
         names = {**self.heads, COLUMN: found.key, INNER: DEPTH}
         keys = self._factor(found.scores.right, names, self._pair(self.depth, self.keys))
         w.axes = axes = self._pair(self.rows, self.keys)
-        score = self._cast(self._dot(queries, keys, self._constant(0.0)), _element(found.scores.result))
+        score = self._cast(self._dot(queries, keys, self._constant(0.0)), element_of(found.scores.result))
         scores = {stage: self._scores(stage, score) for stage in (found.maximum, *self.same)}
         modified = self.bodies.element(found.maximum, scores[found.maximum])
         best = self._reduced(found.maximum, modified)
@@ -162,7 +154,7 @@ class _AttentionKernel:
         more = self._reduced(found.total, exponentials)
         rest = [self._reduced(stage, self.bodies.element(stage, given[stage])) for stage in found.others]
         weights = self.bodies.element(found.last, given[found.last] | centres[found.last], found.weight)
-        weights = self._cast(self._counted(found.total, weights).ssa, _element(found.output.right.value))
+        weights = self._cast(self._counted(found.total, weights).ssa, element_of(found.output.right.value))
         w.axes = (self.rows,)
         total = w.add(arith.AddfOp(w.add(arith.MulfOp(total, factor)), more))
         others = [self._combined(*each) for each in zip(found.others, others, rest, strict=True)]
@@ -229,12 +221,3 @@ class _AttentionKernel:
         """The numbers of rows that ``stage`` reads, ``size`` times each."""
         read = {argument: self.numbers[source] for argument, source, _ in stage.reads() if source in self.numbers}
         return {argument: self._expanded(value.ssa, size) if size else value for argument, value in read.items()}
-
-
-def _element(value: SSAValue) -> Attribute:
-    assert is_tensor(value.type)
-    return value.type.element_type
-
-
-def _access(value: SSAValue, access: str) -> dict[str, Attribute]:
-    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent(value.type), i64)}

@@ -131,16 +131,14 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.values import isa
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import LaunchOp
 from fxc.passes.analysis.statistics import count
-from fxc.passes.kernels.source_lines import SOURCE, notes
+from fxc.passes.kernels.source_lines import SOURCE, listed, notes
 from fxc.passes.kernels.tile.tile import align
 from fxc.passes.kernels.tile_attention.attention import Attention, attention_of
 from fxc.passes.kernels.tile_attention.attention_kernels import Blocks, attention_kernel
-from fxc.passes.kernels.tiling.attention_products import SMALLEST
-from fxc.passes.kernels.tiling.products import COLUMN, INNER, ROW
+from fxc.passes.kernels.tiling.products import COLUMN, INNER, ROW, side
 from fxc.passes.rewriting.functions import fresh_names, outside_derivatives
 from fxc.passes.rewriting.one_group import one_group
 
@@ -169,16 +167,11 @@ def _blocks(found: Attention, target: TargetAttr) -> Blocks:
     """On a CPU a vector of rows; on a GPU squares, with columns padded to powers of two."""
     keys, depth, features = found.output.extents[INNER], found.scores.extents[INNER], found.output.extents[COLUMN]
     if isinstance(target, CpuAttr):
-        return Blocks(target.lanes(), min(KEYS, _power(keys)), depth, features, turned=True)
-    depth, features = _power(depth), _power(features)
-    side = 64 if max(depth, features) <= 128 else 32
+        return Blocks(target.lanes(), min(KEYS, side(keys)), depth, features, turned=True)
+    depth, features = side(depth), side(features)
+    most = 64 if max(depth, features) <= 128 else 32
     rows = found.output.extents[ROW]
-    return Blocks(min(side, _power(rows)), min(side, _power(keys)), depth, features, turned=False)
-
-
-def _power(size: int) -> int:
-    """The smallest power of two that is a side of a block with ``size`` elements."""
-    return max(1 << (size - 1).bit_length(), SMALLEST)
+    return Blocks(min(most, side(rows)), min(most, side(keys)), depth, features, turned=False)
 
 
 def _replace(module: ModuleOp, found: Attention, blocks: Blocks, name: str) -> None:
@@ -212,6 +205,4 @@ def _all_ops(found: Attention) -> list[Operation]:
 
 def _sources(found: Attention) -> ArrayAttr[StringAttr]:
     """The operators that the kernel computes, in order."""
-    listed = found.group.attributes.get(SOURCE)
-    inner = [item for item in listed if isinstance(item, StringAttr)] if isa(listed, ArrayAttr) else []
-    return ArrayAttr([*notes([found.scores.op]), *inner, *notes([found.output.op])])
+    return ArrayAttr([*notes([found.scores.op]), *listed(found.group), *notes([found.output.op])])

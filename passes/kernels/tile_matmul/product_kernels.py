@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr, VectorType, f32, i64
+from xdsl.dialects.builtin import FloatAttr, IndexType, VectorType, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.target import allows_tf32, toplevel
-from fxc.dialects.tile import DotOp, KernelOp, ProgramIdOp, PtrType, ReturnOp, SelectOp
-from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
+from fxc.dialects.tile import DotOp, KernelOp, ProgramIdOp, SelectOp
 from fxc.passes.analysis.index.forms import Form
-from fxc.passes.kernels.tiling.linear_forms import extent
+from fxc.passes.kernels.tiling.arguments import element_of, finished_kernel, kernel_block
 from fxc.passes.kernels.tiling.products import BATCH, COLUMN, INNER, ROW, Factor, Fused, Product, Surroundings
 from fxc.passes.kernels.tiling.writer import Axis, BlockWriter, Scope, Value
 
@@ -46,11 +44,7 @@ class _ProductKernel:
         self.product, self.around = product, around
         self.lanes = {ROW: blocks.rows, COLUMN: blocks.columns, INNER: blocks.inner}
         self.inputs, self.outputs = self._inputs(), self._outputs()
-        values = [*self.inputs, *self.outputs]
-        self.block = Block(arg_types=[PtrType(_element(value)) for value in values])
-        for argument, value in zip(self.block.args, values, strict=True):
-            argument.name_hint = value.name_hint
-        self.pointers = dict(zip(values, self.block.args, strict=True))
+        self.block, self.pointers = kernel_block([*self.inputs, *self.outputs])
         self.writer = BlockWriter(self.block)
 
     def kernel(self, name: str) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
@@ -62,9 +56,7 @@ class _ProductKernel:
                 self._store(total[fused.stage.result], fused.stage.result, fused.written)
         if self.product.result in self.pointers:
             self._store(total[self.product.result], self.product.result, self.product.total.form)
-        self.block.add_op(ReturnOp.create())
-        accesses = [_access(value, "read") for value in self.inputs] + [_access(value, "write") for value in self.outputs]
-        return KernelOp.of(name, grid, Region(self.block), accesses), self.inputs, self.outputs
+        return finished_kernel(name, grid, self.block, self.inputs, self.outputs), self.inputs, self.outputs
 
     def _inputs(self) -> list[SSAValue]:
         found = list[SSAValue]()
@@ -138,7 +130,7 @@ class _ProductKernel:
 
     def _rounds(self) -> bool:
         """Whether the factors may be rounded to TF32."""
-        return _element(self.product.left.value) == f32 and allows_tf32(toplevel(self.product.op))
+        return element_of(self.product.left.value) == f32 and allows_tf32(toplevel(self.product.op))
 
     def _factor(self, factor: Factor, loops: tuple[int, int]) -> Value:
         """A block of a factor, with zeros outside of the matrix."""
@@ -154,7 +146,7 @@ class _ProductKernel:
         mask = w.mask(w.depth, w.axes)
         if mask is None:
             return value
-        zero = w.block(Value(w.zero(_element(factor.value)), 0))
+        zero = w.block(Value(w.zero(element_of(factor.value)), 0))
         return Value(w.add(SelectOp.of(mask, value.ssa, zero.ssa)), w.depth)
 
     def _epilogue(self, total: SSAValue) -> dict[SSAValue, Value]:
@@ -165,10 +157,10 @@ class _ProductKernel:
             value = self._scaled(value, product.alpha)
         if product.bias is not None:
             loaded = w.load(self.pointers[product.bias.value], product.bias.form)
-            bias = self._cast(arith.ExtFOp, loaded, f32) if _element(product.bias.value) != f32 else loaded
+            bias = self._cast(arith.ExtFOp, loaded, f32) if element_of(product.bias.value) != f32 else loaded
             value = self._apply(arith.AddfOp, value, bias if product.beta == 1 else self._scaled(bias, product.beta))
-        if _element(product.result) != f32:
-            value = self._cast(arith.TruncFOp, value, _element(product.result))
+        if element_of(product.result) != f32:
+            value = self._cast(arith.TruncFOp, value, element_of(product.result))
         return {product.result: value}
 
     def _scaled(self, value: Value, factor: float) -> Value:
@@ -200,12 +192,3 @@ class _ProductKernel:
 
     def _op(self, cls: type[Operation], left: SSAValue, right: SSAValue) -> SSAValue:
         return self.writer.add(cls.create(operands=[left, right], result_types=[left.type]))
-
-
-def _element(value: SSAValue) -> Attribute:
-    assert is_tensor(value.type)
-    return value.type.element_type
-
-
-def _access(value: SSAValue, access: str) -> dict[str, Attribute]:
-    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent(value.type), i64)}

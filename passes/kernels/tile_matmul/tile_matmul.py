@@ -63,7 +63,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import device, is_tensor
-from fxc.dialects.attributes.values import isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, is_autotuned, target_of
@@ -71,10 +70,10 @@ from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.tile import LaunchOp
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.schedule import SchedulePass
-from fxc.passes.kernels.source_lines import SOURCE, notes
+from fxc.passes.kernels.source_lines import SOURCE, listed, notes
 from fxc.passes.kernels.tile.tile import TilePass, align
 from fxc.passes.kernels.tile_matmul.product_kernels import Blocks, product_kernel
-from fxc.passes.kernels.tiling.products import Product, Surroundings, product_of, surroundings_of
+from fxc.passes.kernels.tiling.products import Product, Surroundings, product_of, side, surroundings_of
 from fxc.passes.rewriting.functions import fresh_names, outside_derivatives
 from fxc.passes.rewriting.one_group import one_group
 
@@ -84,7 +83,6 @@ LIBRARY = "tile.library"
 CHOICES = ("measured", "all")
 SIZES = (Blocks(64, 64, 32), Blocks(128, 64, 32), Blocks(64, 128, 32), Blocks(128, 128, 32))
 """The candidate blocks; the first is used without measurement."""
-SMALLEST = 16
 
 
 @dataclass(frozen=True)
@@ -210,18 +208,13 @@ def _requested(op: Operation) -> Blocks | None:
 
 def _fitting(product: Product, blocks: Blocks) -> Blocks:
     """``blocks``, reduced along dimensions that they would not fill."""
-    _, rows, columns, inner = (max(1 << (size - 1).bit_length(), SMALLEST) for size in product.extents)
+    _, rows, columns, inner = map(side, product.extents)
     return Blocks(min(rows, blocks.rows), min(columns, blocks.columns), min(inner, blocks.inner))
 
 
 def _sources(product: Product, around: Surroundings) -> Iterator[StringAttr]:
     """The operators that the kernel computes, in order."""
     for factor in around.before:
-        yield from _listed(factor.owner)
+        yield from listed(factor.owner)
     yield from notes([product.op])
-    yield from _listed(around.group)
-
-
-def _listed(group: object) -> Iterator[StringAttr]:
-    listed = group.attributes.get(SOURCE) if isinstance(group, GroupOp) else None
-    yield from (item for item in listed if isinstance(item, StringAttr)) if isa(listed, ArrayAttr) else ()
+    yield from listed(around.group)

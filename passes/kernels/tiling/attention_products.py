@@ -11,10 +11,7 @@ from fxc.dialects.base.effects import aliases, is_view
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.requires_grad import needs_gradient
-from fxc.passes.kernels.tiling.products import BATCH, COLUMN, INNER, ROW, Product
-
-SMALLEST = 16
-"""The smallest side of a block whose products a GPU computes; fewer rows or keys are left to the library."""
+from fxc.passes.kernels.tiling.products import BATCH, COLUMN, INNER, ROW, SMALLEST, Product
 
 LONGEST = 256
 """The largest number of columns of queries and values: blocks have all of them."""

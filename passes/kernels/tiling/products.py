@@ -22,12 +22,15 @@ from fxc.dialects.tile import IterateOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.analysis.matching import number
+from fxc.passes.kernels.tiling.choices import power_of_two
 from fxc.passes.kernels.tiling.dynamic import fixed
 from fxc.passes.kernels.tiling.stages import Stage, stages_of
 from fxc.passes.operators.table import operator_of
 
 BATCH, ROW, COLUMN, INNER = range(4)
 DTYPES = ("float16", "bfloat16", "float32")
+SMALLEST = 16
+"""The smallest side of a block whose products a GPU computes."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,11 @@ class Surroundings:
     before: dict[SSAValue, Fused] = field(default_factory=lambda: {})
     after: list[Fused] = field(default_factory=lambda: [])
     group: GroupOp | None = None
+
+
+def side(size: int) -> int:
+    """The smallest side of a block with room for ``size`` elements."""
+    return max(power_of_two(size), SMALLEST)
 
 
 def product_of(op: Operation) -> Product | None:
