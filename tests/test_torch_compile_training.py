@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -90,6 +92,22 @@ def test_gradients_of_depthwise_weights(size: tuple[int, int], padding: Any, lay
     expected = torch.autograd.grad(model(x).sum(), model.weight)[0].stride()
     assert model.weight.grad is not None
     assert torch.autograd.grad(torch.compile(model, backend="fxc")(x).sum(), model.weight)[0].stride() == expected
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_gradients_of_depthwise_weights_that_are_not_finite(value: float) -> None:
+    """Padding does not count. oneDNN multiplies an infinity by it, which is NaN, in some layouts."""
+    model = nn.Conv2d(2, 2, 5, padding=2, groups=2)
+    x, gradient = torch.randn(2, 2, 6, 6), torch.randn(2, 2, 6, 6)
+    gradient[0, 0, 0, 0] = x[1, 1, 5, 2] = value
+    x.requires_grad_()
+    found = torch.autograd.grad(torch.compile(model, backend="fxc")(x), model.weight, gradient)[0]
+    x, expected = x.detach(), torch.empty_like(found)
+    for i, j in itertools.product(range(5), range(5)):
+        met = gradient[:, :, max(2 - i, 0) : 8 - i, max(2 - j, 0) : 8 - j]
+        expected[:, 0, i, j] = (met * x[:, :, max(i - 2, 0) : 4 + i, max(j - 2, 0) : 4 + j]).sum((0, 2, 3))
+    assert found.isfinite().any(-1).any(-1).all()
+    assert_close(found, expected, rtol=1e-5, atol=1e-4, equal_nan=True)
 
 
 class Averaged(nn.Module):

@@ -66,7 +66,7 @@ class DecomposeOpsPass(ModulePass):
     (``_foreach_add``), one operator per tensor; dropout on a CPU, and splits whose pieces kernels read; sums of single
     elements, and reductions of views; products of one row of float32 or float64 on a CPU, unless large; products of stacks of
     matrices; pooling of windows of up to 25 elements; images resized to the nearest elements, which become reads at computed
-    positions; gradients of embeddings that are added to a tensor, and of depthwise weights of 25 to 49 elements a channel.
+    positions; gradients of embeddings that are added to a tensor, and of depthwise weights of 25 or more elements a channel.
 
     Operations that need a gradient stay, and so do derivatives, until their incoming gradients are known. Operations on a
     tensor without elements stay, too: no kernel computes them, and their parts may reject it, as ``amax`` does.

@@ -1,4 +1,4 @@
-"""Decompose the gradient of the weight of a depthwise convolution into sums of products, which one kernel computes."""
+"""Decompose the gradient of the weight of a depthwise convolution into sums of products, which kernels compute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes.types import VALUE, device, is_tensor
-from fxc.dialects.attributes.values import Tree, bool_attr, int_attr
+from fxc.dialects.attributes.values import Tree, bool_attr, float_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -16,15 +16,16 @@ from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.insertion import built_before, insert_call
 from fxc.passes.rewriting.matrix_products import static_sizes
 
-_FEWEST, _MOST = 25, 49
-"""The elements of a window: for fewer oneDNN has a fast kernel, and more take long to compile."""
+_FEWEST = 25
+"""The elements of a window: for fewer oneDNN has a fast kernel."""
 
 
 def split_weight_gradient(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """weight gradient of a depthwise convolution -> stack of sum(gradient * slice(pad(image))), one for each element
+    """weight gradient of a depthwise convolution -> sum(where(inside, gradient * windows(pad(image)), 0))
 
-    oneDNN allocates a large buffer for it. Rows are summed first, so that sums are short. The gradient of the bias is a sum,
-    too, as oneDNN computes both at once; that of the image remains a call.
+    oneDNN allocates a large buffer for it. Columns are summed last, so that sums are short. Padding, whose product with an
+    infinity is NaN, does not count. The gradient of the bias is a sum, too, as oneDNN computes both at once; that of the image
+    remains a call.
     """
     given = op.bound()
     if op.is_packed or not op.results[1].uses or len(op.operands) != 3 or not all(_is_on_cpu(x.type) for x in op.operands):
@@ -37,30 +38,35 @@ def split_weight_gradient(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     steps, pads = [integers(given[name]) for name in ("stride", "dilation")], integers(given["padding"])
     if not channels == inputs == number(given["groups"]) or one != 1 or number(given["transposed"]) or not pads:
         return []
-    if any(each is None or {*each} != {1} for each in steps) or not _FEWEST <= height * width <= _MOST:
+    if any(each is None or {*each} != {1} for each in steps) or height * width < _FEWEST:
         return []
     up, left = pads * (2 // len(pads))
 
     def call(operator: str, *args: Tree) -> SSAValue:
         return insert_call(ctx, operator, args, op)
 
-    def cut(value: SSAValue, dim: int, start: int, length: int) -> SSAValue:
-        return call("aten.slice.Tensor", value, *map(int_attr, (dim, start, start + length)))
+    def windows(value: SSAValue) -> SSAValue:
+        """The pixels that each element of the weight meets: images, channels, elements, and rows and columns of the result."""
+        padded = call("aten.constant_pad_nd.default", value, [*map(int_attr, (left, left, up, up))])
+        by_rows = call("aten.unfold.default", padded, *map(int_attr, (2, rows, 1)))
+        return call("aten.unfold.default", by_rows, *map(int_attr, (3, columns, 1)))
 
-    def total(value: SSAValue) -> SSAValue:
-        return call("aten.sum.dim_IntList", call("aten.sum.dim_IntList", value, [int_attr(2)]), [int_attr(0), int_attr(2)])
+    def total(value: SSAValue, first: Sequence[int], last: Sequence[int]) -> SSAValue:
+        sums = call("aten.sum.dim_IntList", value, [*map(int_attr, first)])
+        return call("aten.sum.dim_IntList", sums, [*map(int_attr, last)])
 
     def build() -> Sequence[SSAValue] | None:
-        padded, sums = call("aten.constant_pad_nd.default", image, [*map(int_attr, (left, left, up, up))]), list[SSAValue]()
-        for row in range(height):
-            band = cut(padded, 2, row, rows)
-            sums += [total(call("aten.mul.Tensor", gradient, cut(band, 3, column, columns))) for column in range(width)]
-        stacked = call("aten.stack.default", sums, int_attr(1))
-        found = call("aten.view.default", stacked, [*map(int_attr, (channels, height, width, 1))])
+        pixels = call("aten.full.default", [*map(int_attr, (1, 1, *shapes[1][2:]))], bool_attr(True))
+        spread = gradient
+        for _ in range(2):
+            spread = call("aten.unsqueeze.default", spread, int_attr(2))
+        product = call("aten.mul.Tensor", spread, windows(image))
+        sums = total(call("aten.where.ScalarOther", windows(pixels), product, float_attr(0.0)), (0, 4), (3,))
+        found = call("aten.view.default", sums, [*map(int_attr, (channels, height, width, 1))])
         found = call("aten.permute.default", found, [*map(int_attr, (0, 3, 1, 2))])
         if found.type != op.results[1].type:
-            found = call("aten.view.default", stacked, [*map(int_attr, (channels, 1, height, width))])
-        return (found, total(gradient)) if found.type == op.results[1].type else None
+            found = call("aten.view.default", sums, [*map(int_attr, (channels, 1, height, width))])
+        return (found, total(gradient, (2,), (0, 2))) if found.type == op.results[1].type else None
 
     if (sums := built_before(op, build)) is None:
         return []
