@@ -47,6 +47,11 @@ class GroupOp(IRDLOperation, EffectsInterface):
             made.update(op.results, *(block.args for region in op.regions for block in region.blocks))
         return [value for value in dict.fromkeys(_reads(self.body)) if value not in made]
 
+    def writes(self) -> list[SSAValue] | None:
+        """What its operators write. Operations of other dialects in it, such as linalg's, compute new tensors."""
+        found = [op.writes() for op in inner_operations(self) if isinstance(op, EffectsInterface)]
+        return None if None in found else [value for each in found for value in each or ()]
+
     def aliases(self) -> Iterator[tuple[int, SSAValue]]:
         for index, value in enumerate(self.yielded()):
             for source in self._sources(value):

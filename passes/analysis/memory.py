@@ -57,6 +57,16 @@ def writes_anything(scope: Operation) -> bool:
     )
 
 
+def writes_between(first: Operation, last: Operation) -> bool:
+    """Whether an op between ``first`` and ``last``, which is later in the same block, may write."""
+    op = first.next_op
+    while op is not None and op is not last:
+        if writes(op) != []:
+            return True
+        op = op.next_op
+    return False
+
+
 class Memory:
     """The alias sets of ``scope`` when this was made, updated by ``add`` and ``replaced``.
 

@@ -294,3 +294,24 @@ func.func @other_dimension(%q: tensor<32x8xf32>, %k: tensor<8x32xf32>, %v: tenso
   %o = torch.aten.mm.default(%p, %v) : (tensor<32x32xf32>, tensor<32x8xf32>) -> tensor<32x8xf32>
   fx.output(%o) : (tensor<32x8xf32>) -> ()
 }
+
+// -----
+
+/// The queries are written after the scores are computed from them.
+// CHECK-LABEL: func.func @written
+// CHECK:         torch.aten.mm.default
+// CHECK-NOT:     tile.launch
+func.func @written(%q: tensor<32x8xf32>, %k: tensor<8x32xf32>, %v: tensor<32x8xf32>) {
+  %s = torch.aten.mm.default(%q, %k) : (tensor<32x8xf32>, tensor<8x32xf32>) -> tensor<32x32xf32>
+  %z = torch.aten.zero_.default(%q) : (tensor<32x8xf32>) -> tensor<32x8xf32>
+  %p = fusion.group ({
+    %m = torch.aten.amax.default(%s, [1], true) : (tensor<32x32xf32>) -> tensor<32x1xf32>
+    %d = torch.aten.sub.Tensor(%s, %m) : (tensor<32x32xf32>, tensor<32x1xf32>) -> tensor<32x32xf32>
+    %e = torch.aten.exp.default(%d) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    %t = torch.aten.sum.dim_IntList(%e, [1], true) : (tensor<32x32xf32>) -> tensor<32x1xf32>
+    %w = torch.aten.div.Tensor(%e, %t) : (tensor<32x32xf32>, tensor<32x1xf32>) -> tensor<32x32xf32>
+    fusion.yield %w : tensor<32x32xf32>
+  }) -> tensor<32x32xf32>
+  %o = torch.aten.mm.default(%p, %v) : (tensor<32x32xf32>, tensor<32x8xf32>) -> tensor<32x8xf32>
+  fx.output(%o) : (tensor<32x8xf32>) -> ()
+}

@@ -117,3 +117,27 @@ func.func @refused(%i: tensor<32x32xi64>, %d: tensor<32x32xf64>, %e: tensor<32x0
   %p = torch.aten.mm.default(%s, %w) : (tensor<?x32xf32, #torch.meta<sizes = ["s0", 32]>>, tensor<32x32xf32>) -> tensor<?x32xf32, #torch.meta<sizes = ["s0", 32]>>
   fx.output((%m, %n, %o, %p)) : (tensor<32x32xi64>, tensor<32x32xf64>, tensor<32x32xf32>, tensor<?x32xf32, #torch.meta<sizes = ["s0", 32]>>) -> ()
 }
+
+// -----
+
+/// What the first group reads is written before the product, and what the product reads before the second: three kernels.
+// ALL-LABEL:   func.func @written
+// ALL-NEXT:      fusion.group
+// ALL:           torch.aten.zero_.default(%x)
+// ALL-NEXT:      tile.launch @matmul_0
+// ALL-NEXT:      torch.aten.zero_.default(%w)
+// ALL-NEXT:      fusion.group
+func.func @written(%x: tensor<32x32xf32>, %w: tensor<32x32xf32>) {
+  %g = fusion.group ({
+    %e = torch.aten.exp.default(%x) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    fusion.yield %e : tensor<32x32xf32>
+  }) -> tensor<32x32xf32>
+  %y = torch.aten.zero_.default(%x) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  %m = torch.aten.mm.default(%g, %w) : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %z = torch.aten.zero_.default(%w) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  %u = fusion.group ({
+    %a = torch.aten.neg.default(%m) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    fusion.yield %a : tensor<32x32xf32>
+  }) -> tensor<32x32xf32>
+  fx.output(%u) : (tensor<32x32xf32>) -> ()
+}

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.passes.analysis.matching import number
+from fxc.passes.analysis.memory import writes_between
 from fxc.passes.kernels.tiling.attention_products import behind_views, fit, is_plain
 from fxc.passes.kernels.tiling.gathers import PLACED, operands_of
 from fxc.passes.kernels.tiling.loop_nests import LoopPlan
@@ -89,7 +90,7 @@ def attention_of(op: Operation) -> Attention | None:
         behind = behind_views(read, group)
         owner = behind[0].owner if behind is not None else None
         scores = product_of(owner) if isinstance(owner, Operation) else None
-        if behind is None or scores is None or scores.op.parent is not op.parent:
+        if behind is None or scores is None or scores.op.parent is not op.parent or writes_between(scores.op, op):
             continue
         if is_plain(scores) and fit(scores, output):
             try:

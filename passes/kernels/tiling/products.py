@@ -22,6 +22,7 @@ from fxc.dialects.tile import IterateOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.analysis.matching import number
+from fxc.passes.analysis.memory import writes_between
 from fxc.passes.kernels.tiling.choices import power_of_two
 from fxc.passes.kernels.tiling.dynamic import fixed
 from fxc.passes.kernels.tiling.stages import Stage, stages_of
@@ -188,9 +189,10 @@ def _top(operation: Operation, product: Product) -> Operation | None:
 
 
 def _come_after(product: Product, group: GroupOp) -> bool:
-    """Whether all users of the product are in ``group`` or after it."""
+    """Whether all users of the product are in ``group`` or after it, and nothing writes before that."""
     tops = {_top(use.operation, product) for use in product.result.uses}
-    return all(top is group or (top is not None and group.is_before_in_block(top)) for top in tops)
+    is_first = all(top is group or (top is not None and group.is_before_in_block(top)) for top in tops)
+    return is_first and not writes_between(product.op, group)
 
 
 def _only_elementwise(group: GroupOp) -> list[Stage]:
@@ -207,7 +209,7 @@ def _before(product: Product, factor: Factor) -> Fused | None:
     if not isinstance(group, GroupOp) or len(group.results) != 1 or len(list(factor.value.uses)) != 1:
         return None
     stages = _only_elementwise(group)
-    if len(stages) != 1 or group.parent is not product.op.parent:
+    if len(stages) != 1 or group.parent is not product.op.parent or writes_between(group, product.op):
         return None
     [stage] = stages
     if stage.is_dynamic:
