@@ -6,17 +6,19 @@ from hypothesis import strategies as st
 
 OPERATORS = (
     "annotate-costs", "apply-patterns", "batch-mm", "canonicalize", "canonicalize-ops", "check-inplace",
-    "constant-pooling", "constant-propagation", "create-autodiff-subgraphs", "cse", "dce", "decompose-ops",
-    "decompose-ops{cpu=true}", "decompose-ops{reductions=true}", "differentiate", "fold-affine", "fold-batch-norm",
-    "fold-uniform-values", "freeze", "functionalize", "fuse", "fuse-attention", "fuse{reductions=true}",
-    "hoist-gathers", "inline", "inline-autodiff-subgraphs", "lower-grad-of", "lower-simple-tuples",
-    "outline-repeated{shortest=2 least=2}", "pad-matmul{choose=all}", "peephole", "propagate-layouts",
-    "propagate-requires-grad", "propagate-shapes", "remove-expands", "reorder-for-memory", "simplify",
-    "specialize-autograd-zero", "specialize-derivatives", "symbol-dce", "unroll-loops",
+    "choose-convolutions", "choose-products", "choose-reductions", "constant-pooling", "constant-propagation",
+    "create-autodiff-subgraphs", "cse", "dce", "decompose-ops", "decompose-ops{cpu=true}",
+    "decompose-ops{reductions=true}", "differentiate", "fold-affine", "fold-batch-norm", "fold-uniform-values", "freeze",
+    "freeze-parameters", "functionalize", "fuse", "fuse-attention", "fuse{reductions=true}", "grow-softmax",
+    "hoist-gathers", "inline", "inline-autodiff-subgraphs", "join-products", "lower-autocast", "lower-grad-mode",
+    "lower-grad-of", "lower-random", "lower-simple-tuples", "outline-repeated{shortest=2 least=2}", "pack-weights",
+    "pad-matmul{choose=all}", "peephole", "propagate-layouts", "propagate-requires-grad", "propagate-shapes",
+    "remove-expands", "reorder-for-memory", "simplify", "specialize-autograd-zero", "specialize-derivatives",
+    "symbol-dce", "unroll-loops",
 )  # fmt: skip
 KERNELS = (
     "append-kernels", "canonicalize", "constant-pooling", "convert-fusion-to-linalg", "cse", "dce", "group-kernels",
-    "lower-scans", "merge-kernels", "outline-forwards", "schedule", "tile", "tile-matmul{choose=all}",
+    "lower-scans", "merge-kernels", "outline-forwards", "schedule", "tile", "tile-attention", "tile-matmul{choose=all}",
 )  # fmt: skip
 HOST = (
     "assign-streams", "merge-kernels", "plan-memory", "release-arguments", "results-to-arguments", "write-arguments",
