@@ -179,10 +179,10 @@ class CollectiveError(FxcError, RuntimeError):
 
 
 class FallbackWarning(UserWarning):
-    """Something runs in another way than the options request.
+    """A slower path than the options request: calls of ATen, or a model in parts.
 
-    Cause  a pass or the code generation failed on a group of operators, or a program cannot be recorded as a CUDA
-           graph.
+    Cause  a pass or the code generation failed on a group of operators; a model cannot be captured as one graph; or a
+           program cannot be recorded as a CUDA graph.
     Fix    none is needed, as the results are right; ``fxc-opt --run-reproducer FILE`` shows why a group has no
            kernel.
     """

@@ -66,9 +66,6 @@ _DECOMPOSE = (
 )
 _FUSE = (PassSpec("fuse"), Slot("post"), PassSpec("dce"))
 _FUSE_OPTIONS = {"reductions": (("decompose-ops", "reductions"), ("fuse", "reductions"))}
-"""``reductions``: decompose and fuse norms, softmax and losses as well; this is profitable where groups become kernels.
-``random``: generate random numbers from a seed, also in kernels; the numbers differ from those of PyTorch. ``pre`` and
-``post``: slots for user passes around the optimizations that autograd does not see."""
 
 OPTIMIZE = NamedPipeline(
     (
@@ -86,7 +83,12 @@ OPTIMIZE = NamedPipeline(
     ),
     options=MappingProxyType(_FUSE_OPTIONS),
 )  # fmt: skip
-"""Simplify and fuse a torch-level graph that is not differentiated, or that AOTAutograd has differentiated."""
+"""Simplify and fuse a torch-level graph that is not differentiated, or that AOTAutograd has differentiated.
+
+``reductions``: decompose and fuse norms, softmax and losses as well; this is profitable where groups become kernels.
+``random``: generate random numbers from a seed, also in kernels; the numbers differ from those of PyTorch. ``pre`` and
+``post``: custom passes around the optimizations that autograd does not see.
+"""
 
 TORCHSCRIPT = NamedPipeline(
     (
@@ -124,7 +126,9 @@ TORCHSCRIPT = NamedPipeline(
 )  # fmt: skip
 """Optimize a torch-level graph like TorchScript's graph executor. A pass is repeated where others expose more work for it.
 
-``twice``: make derivatives that can be differentiated again; PyTorch has a separate backward for that.
+``subgraph-threshold``, ``inline-threshold``: of ``create-autodiff-subgraphs`` and ``inline-autodiff-subgraphs``, in
+operations. ``twice``: make derivatives that can be differentiated again; PyTorch has a separate backward for that. The
+others as in ``optimize``.
 """
 
 DERIVATIVE = NamedPipeline(

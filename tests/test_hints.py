@@ -47,6 +47,8 @@ def test_every_error_of_an_entrance_has_a_hint(path: Path) -> None:
         (["report", "plain.mlir", "--seed"], "fxc report --help shows the arguments and options"),
         (["run", "plain.mlir", "--inputs", "none.safetensors"], "give the path of a file"),
         (["run", "plain.mlir", "-o", "/nowhere/out.safetensors"], errors.WRITE_ELSEWHERE),
+        (["import", "model.py:make", "-o", "/nowhere/out.mlir"], errors.WRITE_ELSEWHERE),  # before the capture, which fails
+        (["report", "model.py:make", "--html", "/nowhere/page.html"], errors.WRITE_ELSEWHERE),
         (["translate", "plain.mlir", "--to=dot", "-o", "/nowhere/out.dot"], errors.WRITE_ELSEWHERE),
         (["translate", "plain.mlir", "--to=dot", "-p", "dce{a=1}"], "fxc passes dce explains its options"),
         (["import", "modl.py"], "did you mean model.py?"),

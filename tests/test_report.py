@@ -206,7 +206,7 @@ def test_the_command_refuses_what_would_be_lost(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     source = "import torch\n\n\ndef model():\n    return torch.nn.ReLU(), (torch.randn(3),)\n"
     Path("model.py").write_text(source, encoding="utf-8")
-    for target, message in (("model.py", "is the source itself"), ("missing/page.html", "there is no folder missing")):
+    for target, message in (("model.py", "is the source itself"), ("missing/page.html", "cannot write missing/page.html")):
         code, _, err = run(["report", "model.py:model", "--html", target], "")
         assert code == 1 and message in err
     assert Path("model.py").read_text(encoding="utf-8") == source

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from fxc.errors import CaptureError, InputError, nearest
-from fxc.tools.command_line import complete_pipeline, progress, say, write_output, writing
+from fxc.tools.command_line import check_writable, complete_pipeline, progress, say, write_output, writing
 from fxc.tools.programs import run_on
 from fxc.tools.sources import load_source
 
@@ -96,6 +96,7 @@ def import_command(
     pipeline: str,
     print_debuginfo: bool | None,
 ) -> None:
+    check_writable(output)
     if joint:
         program = _joint_program(source, route, dynamic_shapes, train)
     else:

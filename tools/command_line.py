@@ -74,6 +74,17 @@ def writing(path: str | Path) -> Generator[None]:
         raise InputError(f"cannot write {path}: {error}", hint=WRITE_ELSEWHERE) from error
 
 
+def check_writable(path: str | Path | None) -> None:
+    """InputError where the file ``path`` cannot be written, to call before long work. What is in the file stays."""
+    if path is None or str(path) == "-":
+        return
+    is_new = not Path(path).exists()
+    with writing(path):
+        Path(path).open("ab").close()
+    if is_new:
+        Path(path).unlink()
+
+
 @contextmanager
 def progress(doing: str) -> Generator[None]:
     """Show on a terminal that a long step is running, and for how long; prints nothing elsewhere."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fxc.errors import InputError
-from fxc.tools.command_line import progress, write_output
+from fxc.tools.command_line import check_writable, progress, write_output
 
 HELP = """Measure the times of collectives, for the pass set-links and for fxc timeline.
 
@@ -36,6 +36,7 @@ def measure_links_command(ranks: str, axis: str, output: str | None) -> None:
     if is_in_a_run():
         links = measure_run(axis)
     else:
+        check_writable(output)
         links = list[Any]()
         for count in counts:
             with progress(f"measuring {count} processes"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fxc.tools.capture_commands import SOURCE_HELP
-from fxc.tools.command_line import progress, say, write_output
+from fxc.tools.command_line import check_writable, progress, say, write_output
 from fxc.tools.sources import check_source
 
 HELP = f"""Show the peak memory of a training step of a model.
@@ -35,6 +35,7 @@ Examples:
 @click.option("-o", "output", metavar="FILE.svg", type=click.Path(dir_okay=False), help="Draw the peaks. Needs matplotlib.")
 def memory_command(source: str, budgets: str, output: str | None) -> None:
     check_source(source)
+    check_writable(output)
     with progress("loading PyTorch"):
         from fxc.tools.memory import draw, measure, table
 

@@ -102,10 +102,9 @@ def _pass(name: str, module: str) -> str:
 
 
 def _users(name: str) -> str:
-    """The named pipelines, other than those of flows, that have the pass ``name``."""
+    """The named pipelines, without the variants of flows, that have the pass ``name``."""
     whole = re.compile(rf"(?<![\w-]){name}(?![\w-])")
-    flows = tuple(FLOWS)
-    found = [each for each, steps in NAMED.items() if not each.startswith(flows) and whole.search(str(steps))]
+    found = [each for each, steps in NAMED.items() if not each.endswith(("-frozen", "-aten")) and whole.search(str(steps))]
     return ", ".join(f"[{each}](pipelines.md#{each})" for each in found)
 
 

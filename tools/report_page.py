@@ -11,7 +11,7 @@ from fxc.errors import InputError
 from fxc.report.page import page, write_page
 from fxc.report.recording import record
 from fxc.tools.capture_commands import capture_source
-from fxc.tools.command_line import progress, write_output
+from fxc.tools.command_line import check_writable, progress, write_output
 from fxc.tools.compile_program import Request, checked_options
 from fxc.tools.programs import load_program
 
@@ -42,5 +42,4 @@ def _check(source: str, path: Path) -> None:
         raise InputError(f"{source} is a saved plan, which does not have the captured program", hint="name the model instead")
     if path.resolve() == Path(source.partition(":")[0]).resolve():
         raise InputError(f"{path} is the source itself", hint="give another file, as in --html report.html")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}", hint="make it, or give another file")
+    check_writable(path)

@@ -11,7 +11,7 @@ import click
 
 from fxc.errors import InputError, nearest, nearest_file
 from fxc.program.weights import load_state, save_state
-from fxc.tools.command_line import complete_pipeline, progress, say, writing
+from fxc.tools.command_line import check_writable, complete_pipeline, progress, say, writing
 from fxc.tools.compare import compare_with_source, inputs_of_source
 from fxc.tools.programs import allow_options, load_program
 from fxc.tools.sources import load_source
@@ -64,6 +64,7 @@ def run_command(
         raise click.UsageError("--inputs and --seed exclude each other")
     if compare and lifted:
         raise click.UsageError("--compare needs the weights; leave out --lifted")
+    check_writable(output)
     with progress("loading PyTorch"):
         from fxc.program.execute import execute, seeded_inputs, seeded_state
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fxc.tools.command_line import progress, read_text, say, write_output
+from fxc.tools.command_line import check_writable, progress, read_text, say, write_output
 
 HELP = """Simulate the time of a distributed program on one of its ranks, without running it.
 
@@ -44,6 +44,7 @@ def timeline_command(
     from fxc.tools.timeline import draw, simulated, table
 
     text = read_text(file)
+    check_writable(output)
     with progress("measuring") if measure else nullcontext():
         found = simulated(text, "<stdin>" if file == "-" else file, world, axis, links, measure=measure)
     write_output(None, table(found, events=events))

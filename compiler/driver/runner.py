@@ -35,7 +35,7 @@ from fxc.driver.pipeline import Anchored, NamedSteps, Step, anchors, passes_in, 
 from fxc.driver.registry import load_arguments
 from fxc.driver.source_places import parse_with_places
 from fxc.driver.timing import Timer
-from fxc.errors import FxcError, ParseError, PassError, PipelineError, VerifyError, nearest
+from fxc.errors import FxcError, ParseError, PassError, PipelineError, VerifyError, nearest, nearest_file
 
 _UNKNOWN = re.compile(r"(?:Operation |dialect |')(\S+?)'? is not registered")
 _UNDEFINED = re.compile(r"(%\S+) is not defined")
@@ -206,7 +206,8 @@ class _Run:
             raise
         except (Exception, ArgSpecParseError) as error:  # ArgSpecParseError of xDSL is a BaseException
             message = _message(instance, error)
-            hint = self.write_reproducer(message)
+            unread = error.__cause__.filename if isinstance(error.__cause__, OSError) else None
+            hint = self.write_reproducer(message) if unread is None else nearest_file(unread)
             raise PassError(message, **_op_and_place(error, self.options.place_of), hint=hint) from error
 
     def write_reproducer(self, message: str) -> str | None:

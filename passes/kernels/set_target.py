@@ -33,6 +33,12 @@ from fxc.dialects.target import preset, set_target
 
 @dataclass(frozen=True)
 class SetTargetPass(ModulePass):
+    """Set the target machine of kernels.
+
+    ``to``: a preset. ``deterministic``: no kernel adds floats in an order that varies, and no measurement selects the numbers.
+    ``tf32``: kernels of float32 products may round the factors to TF32.
+    """
+
     name = "set-target"
 
     to: str = "cpu"

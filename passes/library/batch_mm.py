@@ -1,8 +1,8 @@
 """Merge small matrix products into a large one.
 
 Assumes  verified IR with types that are up to date (``propagate-shapes``).
-Ensures  a sum of at least ``min_leaves`` products is one product of concatenated matrices; at least ``min_batch``
-         products that share a factor, and whose others have one shape of at most ``max_elements``, are one product, a
+Ensures  a sum of at least ``min-leaves`` products is one product of concatenated matrices; at least ``min-batch``
+         products that share a factor, and whose others have one shape of at most ``max-elements``, are one product, a
          ``bmm`` if they share the left one. The types and strides of results are unchanged.
 Leaves   products of written matrices or dynamic sizes; products whose results are returned or written, since a caller
          could observe that they share memory; sums of matrices of other shapes than the first, or too large to be

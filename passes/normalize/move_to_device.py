@@ -37,7 +37,7 @@ CPU = device_attr("cpu")
 class MoveToDevicePass(ModulePass):
     """The device to move to, as PyTorch names it.
 
-    - ``device``: ``cuda``, or a card, such as ``cuda:0``.
+    ``device``: ``cuda``, or a card, such as ``cuda:0``.
     """
 
     name = "move-to-device"

@@ -7,7 +7,8 @@
 // RUN: not fxc-opt %s -p 'apply-patterns{files=%S/../../../examples/patterns/patterns.py}' 2>&1 | filecheck %s --check-prefix=TEXT
 
 // MISSING: pass apply-patterns failed: cannot read {{.*}}missing.mlir: {{.*}}No such file
-// NONE: pass apply-patterns failed: {{.*}}no_pattern.mlir has no module with functions @search and @replacement
+// MISSING: hint: did you mean
+// NONE: pass apply-patterns failed: {{.*}}no_pattern.mlir has no module with functions @search and @replacement; fxc.register_pattern(...).save writes one
 // PARAMETERS: pass apply-patterns failed: @search and @replacement have other parameters
 // RESULTS: pass apply-patterns failed: @search has 1 results, but @replacement 2
 // WRITE: pass apply-patterns failed: a pattern in a file has no mutation

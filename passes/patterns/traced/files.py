@@ -85,7 +85,8 @@ def read_equations(context: FxcContext, path: str, user: ModuleOp) -> Iterator[F
     verify(module)
     found = [each for each in module.walk() if isinstance(each, ModuleOp) and _functions(each).keys() >= {SEARCH, REPLACEMENT}]
     if not found:
-        raise OpPassFailedException(f"{path} has no module with functions @{SEARCH} and @{REPLACEMENT}", user)
+        missing = f"no module with functions @{SEARCH} and @{REPLACEMENT}; fxc.register_pattern(...).save writes one"
+        raise OpPassFailedException(f"{path} has {missing}", user)
     for each in found:
         yield _equation(context, Path(path).stem if each.sym_name is None else each.sym_name.data, each)
 

@@ -1,8 +1,8 @@
 """Unroll counted loops.
 
 Assumes  verified IR; best after ``lower-simple-tuples`` and ``constant-propagation``, before ``canonicalize,cse,dce``.
-Ensures  a counted ``while_loop`` (``counted_loops.py``) with a body of at most ``max_body`` operations is replaced by
-         copies of its body if its number of iterations is known and at most ``max_trips``, else by a loop of ``factor``
+Ensures  a counted ``while_loop`` (``counted_loops.py``) with a body of at most ``max-body`` operations is replaced by
+         copies of its body if its number of iterations is known and at most ``max-trips``, else by a loop of ``factor``
          copies and one for the rest, marked ``fx.unrolled``. The order of effects stays. Idempotent.
 Leaves   loops that are not counted, whose body writes to memory, or whose types change between iterations; unused
          results of the body (``dce``).
