@@ -321,13 +321,15 @@ def _cell(measurements: Sequence[Measurement], name: str, base: str) -> str:
 
 
 def measured() -> str:
-    """The machines and versions of the files that the page shows."""
+    """The machines and versions of the files that the page shows, and the benchmarks of each."""
     entries, lines = machines(), dict[str, list[str]]()
     for name in dict.fromkeys(name for plot in PLOTS.values() for name in plot.files):
         entry = entries[name]
         versions = ", ".join(f"{package} {version}" for package, version in entry["versions"].items())
-        lines.setdefault(f"{entry['machine']}; {versions}; {entry['date']}", []).append(name)
-    return "\n".join(f"- {line}" for line in lines)
+        lines.setdefault(f"{entry['machine']}; {versions}; {entry['date']}", []).append(
+            re.sub("-(intel|amd|nvidia)-.*", "", name)
+        )
+    return "\n".join(f"- {line}: {', '.join(names)}" for line, names in lines.items())
 
 
 def with_section(page: str, name: str, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fxc.driver.gc_pause import collections_paused
 
 if TYPE_CHECKING:
-    from fxc import errors
+    from fxc import distributed, errors, testing
     from fxc.api import capture, compile, import_fx, run_passes, to_fx
     from fxc.execution_plan import ExecutionPlan
     from fxc.options import Options
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fxc.runtime.memory_cache import release_memory
     from fxc.transformer import Transformer
 
+_MODULES = ("distributed", "errors", "testing")
 _HOMES = {
     "Compiled": "fxc.runtime.cache",
     "ExecutionPlan": "fxc.execution_plan",
@@ -53,24 +54,26 @@ __all__ = [
     "Transformer",
     "capture",
     "compile",
+    "distributed",
     "errors",
     "import_fx",
     "register_pattern",
     "release_memory",
     "replace_pattern",
     "run_passes",
+    "testing",
     "to_fx",
     "trace_pattern",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    home = "fxc.errors" if name == "errors" else _HOMES.get(name)
+    home = f"fxc.{name}" if name in _MODULES else _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'fxc' has no attribute {name!r}")
     with collections_paused():
         module = importlib.import_module(home)
-    return module if name == "errors" else getattr(module, name)
+    return module if name in _MODULES else getattr(module, name)
 
 
 def __dir__() -> list[str]:

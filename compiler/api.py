@@ -39,7 +39,7 @@ from fxc.export.shared_state import (
 )
 from fxc.frontends.capture import capture, capture_somehow
 from fxc.frontends.captured_model import Model, compile_lock, modules_of
-from fxc.frontends.check_call import check_model
+from fxc.frontends.check_call import check_call
 from fxc.frontends.distributed_capture import capture_local, has_dtensors
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.in_parts import compiled_in_parts, in_modes, modes_of
@@ -90,18 +90,18 @@ def run_passes(
     program: Program,
     pipeline: str,
     *,
-    options: Options | None = None,
+    options: Options | Mapping[str, Any] | None = None,
     passes: Sequence[type[ModulePass] | str | Path] = (),
 ) -> Program:
     """A new program: ``program`` after ``pipeline`` (``"canonicalize,cse,dce"``). ``program`` is not changed.
 
     ``passes``: custom passes that the pipeline may name: classes, or Python files with one pass each. Raises
     PipelineError for an unknown pass or option, PassError where a pass fails, NumericsError where ``options.check_numerics``
-    finds a pass that changes the results.
+    finds a pass that changes the results, InputError if ``program`` is no program.
     """
     require_program(program, "run_passes")
     result = program.copy()
-    chosen = options or Options.from_env()
+    chosen = run_options(options)
     Passes(pipeline, replace(chosen, passes=(*chosen.passes, *passes))).run(result)
     return result
 
@@ -125,15 +125,10 @@ def compile(
     ``training``: whether results carry gradients. The current train or eval mode of the model is compiled in, and so are the
     casts of the active torch.autocast; calls must use the same autocast state. A model that cannot be captured runs in PyTorch,
     with compiled parts and without a ``plan``, after a FallbackWarning. Raises CaptureError where that fails or options exclude
-    it, InputError where ``args`` is not a tuple or list. A call raises InputError for inputs that do not fit, or captures the
-    model again for them if ``options.recompile`` is set.
+    it, InputError where ``args`` is not a tuple or list or ``dynamic_shapes`` do not fit, PipelineError for an unknown option.
+    A call raises InputError for inputs that do not fit, or captures the model again for them if ``options.recompile`` is set.
     """
-    if not isinstance(cast(object, args), Sequence) or isinstance(args, str):
-        raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")
-    if kwargs is not None and not isinstance(cast(object, kwargs), Mapping):
-        message = f"kwargs is a {type(kwargs).__name__}, but a dictionary of inputs by name is expected"
-        raise InputError(message, hint='one input is {"x": x}')
-    check_model(model)
+    check_call(model, args, {} if kwargs is None else kwargs, dynamic_shapes)
     chosen = run_options(options)
     maker = _PlanMaker(model, training, dynamic_shapes, chosen, modes_of(model))
     args, kwargs = tuple(args), dict(kwargs or {})

@@ -74,6 +74,8 @@ class PassError(FxcError):
     Fix    replay the failure with the reproducer that the message names: ``fxc-opt --run-reproducer FILE``.
     """
 
+    HINT = "fxc-opt --crash-reproducer=FILE writes a file that replays the failure"
+
 
 class CaptureError(FxcError):
     """A model or graph that cannot be captured or imported.

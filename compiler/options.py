@@ -18,8 +18,8 @@ AUTO = "auto"
 class Options:
     """Options of ``fxc.compile`` and ``torch.compile(backend="fxc")``. ``FXC_<NAME>`` in the environment sets a default.
 
-    - ``pipeline``: pass pipeline text, as for ``fxc-opt --pass-pipeline``; by default the pipelines of ``fxc/pipelines.py`` for
-      inference, training and torch.compile.
+    - ``pipeline``: pass pipeline text, as for ``fxc-opt --pass-pipeline``; by default a named pipeline for inference, training
+      or torch.compile.
     - ``verify_each``: verify the IR after every pass.
     - ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes
       the results. ``"call"``: also compare the first call of the compiled program with the reference interpreter on the same

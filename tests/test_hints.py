@@ -102,6 +102,12 @@ def scaled(x: torch.Tensor, *, scale: float) -> torch.Tensor:
         (lambda _: fxc.capture(torch.nn.Tanh(), (torch.ones(2),), dynamic_shapes={"inpt": {}}), errors.InputError, "input?"),
         (lambda _: fxc.compile(torch.relu, (torch.ones(2),), 3), errors.InputError, "one input is"),
         (lambda _: fxc.compile(torch.relu, (torch.ones(2),), options=3), errors.PipelineError, "one option is"),
+        (lambda _: fxc.capture(torch.relu, torch.ones(2)), errors.InputError, "one input is"),
+        (
+            lambda _: fxc.run_passes(fxc.capture(torch.relu, (torch.ones(2),)), "dce", options={"timng": True}),
+            errors.PipelineError,
+            "timing",
+        ),
         (lambda _: graph_that_reads(3), errors.CaptureError, "get_attr"),
         (lambda _: graph_that_reads(None), errors.CaptureError, "erase the node"),
         (lambda _: resolve_higher_order("cnd"), errors.TargetError, errors.OTHER_VERSION),

@@ -22,7 +22,7 @@ HOMES: dict[str, str] = fxc._HOMES
 
 def test_all_is_complete_and_sorted() -> None:
     assert list(fxc.__all__) == sorted(fxc.__all__)
-    assert set(fxc.__all__) == {*HOMES, "errors"}
+    assert set(fxc.__all__) == {*HOMES, *fxc._MODULES}
     assert dir(fxc) == fxc.__all__
 
 
@@ -30,7 +30,7 @@ def test_names_for_type_checkers_are_the_same() -> None:
     [block] = [node for node in ast.parse(INIT.read_text()).body if isinstance(node, ast.If)]
     imported = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert set(imported) == set(fxc.__all__)
-    assert {name: module for name, module in imported.items() if name != "errors"} == HOMES
+    assert {name: module for name, module in imported.items() if name not in fxc._MODULES} == HOMES
 
 
 @pytest.mark.parametrize("name", fxc.__all__)

@@ -131,7 +131,8 @@ def test_error_names_pass_op_and_place() -> None:
     with pytest.raises(PassError) as caught:
         run_pipeline(new_context(), module(), (Do(refuse),))
     assert str(caught.value) == (
-        'pass do failed: no\n  at: "relu_1"\n  op: %x = "test.op"(%a) : (i32) -> i32'
+        'pass do failed: no\n  at: "relu_1"\n  op: %x = "test.op"(%a) : (i32) -> i32\n'
+        "  hint: fxc-opt --crash-reproducer=FILE writes a file that replays the failure"
     )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ for _command in (
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.argument("program", type=click.Choice(["fxc", "fxc-opt"]), default="fxc")
 def completion_command(shell: str, program: str) -> None:
-    """Print the completion script of fxc, or of fxc-opt, for a shell.
+    """Print the completion script of fxc or fxc-opt.
 
     \b
     Examples:

@@ -10,7 +10,7 @@ import click
 from fxc.errors import InputError
 from fxc.tools.command_line import check_writable, progress, write_output
 
-HELP = """Measure the times of collectives, for the pass set-links and for fxc timeline.
+HELP = """Measure collectives, for set-links and fxc timeline.
 
 Started by torchrun, the ranks of the run are measured, by NCCL where there are GPUs, else by gloo. Otherwise --ranks processes
 are started on this machine, each with one thread. A time is a latency and a rate, fitted to messages of two sizes.

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -175,7 +175,9 @@ def _api() -> str:
     lines = [
         "# Public API\n",
         "Everything else in the package is internal. Results have the shapes and dtypes of the captured model. Names",
-        "that end in `_bytes` are bytes, `times` are milliseconds, and `group_seconds` is in seconds.\n",
+        "that end in `_bytes` are bytes, `times` are milliseconds, and `group_seconds` is in seconds. A `Model` is a module or",
+        "function, a `PythonFunction` a function, an `FxPattern` one of these or a `torch.fx.Graph`, and a `Rewritten` a",
+        "`Program` with `matches`. A `Candidate` has `arguments` and `place`, the user's source line.\n",
     ]
     for name, value in public().items():
         lines += [f"## {name}\n", *_described(value, name.removeprefix("fxc."))]
@@ -187,7 +189,7 @@ def _api() -> str:
 
 def public() -> dict[str, Any]:
     """Name -> function or class, of what users call and get."""
-    names = sorted(set(fxc.__all__) - {"errors"}, key=lambda name: (not name.islower(), name))
+    names = sorted(set(fxc.__all__) - {"distributed", "errors", "testing"}, key=lambda name: (not name.islower(), name))
     found = {f"fxc.{name}": getattr(fxc, name) for name in names}
     found |= {cls.__name__: cls for cls in (Match, RegisteredPattern, PlanStats, CacheStats)}
     found |= {f"fxc.distributed.{name}": getattr(distributed, name) for name in distributed.__all__ if name != "LAYOUTS"}
@@ -198,7 +200,8 @@ def members(cls: Any) -> Iterator[tuple[str, Any]]:
     """The public methods and properties of ``cls`` that fxc defines and documents, the base classes first."""
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__) if isinstance(cls, type) and cls is not Options else ():
-        if base.__module__.startswith("fxc.") and base.__module__ != "fxc.interpret.torch_level":
+        is_shown = base is cls or base is not fxc.Interpreter  # of a Profiler
+        if is_shown and base.__module__.startswith("fxc.") and base.__module__ != "fxc.interpret.torch_level":
             found.update({name: value for name, value in vars(base).items() if not name.startswith("_")})
     for name, value in found.items():
         inner: Any = getattr(value, "__func__", value)  # of a class method
@@ -213,6 +216,8 @@ def _described(value: Any, name: str) -> list[str]:
     lines = list[str]()
     if inspect.isroutine(value) or (isinstance(value, type) and value not in _RETURNED):
         lines.append(_fence("python", _signature(value, name)))
+    if isinstance(value, property):
+        lines.append(_fence("python", f"{name}: {inspect.signature(cast(Any, value.fget)).return_annotation}"))
     return [*lines, f"{_prose(inspect.getdoc(value) or '')}\n"]
 
 

@@ -10,7 +10,7 @@ from fxc.tools.capture_commands import SOURCE_HELP, capture_options
 from fxc.tools.command_line import progress, read_text, say, write_output
 from fxc.tools.compile_command import pipeline_options
 
-HELP = f"""Summarize an IR file, or write an HTML page about the compilation of a model.
+HELP = f"""Summarize an IR file, or write a page about a compilation.
 
 \b
 Without --html, SOURCE is an IR file: prints its functions, inputs and results, parameters, symbols, and ops by kind. Reads

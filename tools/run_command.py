@@ -47,7 +47,7 @@ def run_command(
     packages: tuple[str, ...],
     allow: tuple[str, ...],
 ) -> None:
-    """Run an IR file on the reference interpreter, and show what it returns.
+    """Run an IR file on the reference interpreter. Prints what it returns.
 
     The weights are read from the file beside FILE. Inputs are read, or generated: floats are normally distributed, integers
     are 0 or 1; with --compare they are the example inputs of the model, unless --inputs or --seed is given. Only OUT is

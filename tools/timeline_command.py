@@ -9,7 +9,7 @@ import click
 
 from fxc.tools.command_line import check_writable, progress, read_text, say, write_output
 
-HELP = """Simulate the time of a distributed program on one of its ranks, without running it.
+HELP = """Simulate the time of a rank of a distributed program. Nothing runs.
 
 FILE is IR with dist.mesh and dist.group, before or after the pipeline "distributed". Computations run on one stream,
 collectives on another. For other numbers of ranks a rank computes, reduces and gathers tensors of the same sizes.

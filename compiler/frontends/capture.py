@@ -80,7 +80,7 @@ def capture(
     sizes symbolic. ``packed``: with ``export``, specialize to the lengths of the packed sequences of this call.
     ``concrete_args``, ``tracer``: with ``symbolic_trace``, the arguments to specialize to, by name, as for torch.fx, and the
     tracer, which decides what is a leaf. Of a model with DTensors, the program of this rank is captured, whatever the route.
-    Raises CaptureError with PyTorch's reason and a hint.
+    Raises CaptureError with a hint, InputError for ``args``, ``kwargs`` or ``dynamic_shapes`` that do not fit.
     """
     check_call(model, args, kwargs or {}, dynamic_shapes)
     if has_dtensors(model, args, kwargs or {}):

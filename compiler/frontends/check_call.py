@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -20,7 +20,12 @@ from fxc.frontends.python_state import Variables
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
-    """InputError if ``model`` is no model, or if ``dynamic_shapes`` names an input or a dimension that does not exist."""
+    """InputError if ``model`` is no model, inputs are not a tuple and a dictionary, or ``dynamic_shapes`` do not fit them."""
+    if not is_sequence(args):
+        raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")
+    if not isinstance(cast(object, kwargs), Mapping):
+        message = f"kwargs is a {type(kwargs).__name__}, but a dictionary of inputs by name is expected"
+        raise InputError(message, hint='one input is {"x": x}')
     check_model(model)
     if not dynamic_shapes:
         return

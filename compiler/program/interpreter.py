@@ -72,7 +72,7 @@ class Interpreter(ReferenceInterpreter):
 
 
 class Profiler(Interpreter):
-    """Measures the operations of a program. ``print(profiler.summary())`` after calls of ``run``.
+    """An ``fxc.Interpreter`` that measures operations. ``print(profiler.summary())`` after calls of ``run``.
 
     ``seconds``: operation -> the time of each call, which includes those of the operations that it runs.
     """

@@ -189,7 +189,10 @@ class Compiled:
         return CacheStats(self.plan.hits, self.plan.misses, 0, 1) if self.cache is None else self.cache.stats
 
     def report(self, path: str | Path) -> None:
-        """Write one HTML page about the compilation of ``plan`` to ``path``: see ``fxc.ExecutionPlan.report``."""
+        """Write one HTML page about the compilation of ``plan`` to ``path``: see ``fxc.ExecutionPlan.report``.
+
+        PipelineError for a model that runs in parts.
+        """
         self.plan.report(path)
 
     def __repr__(self) -> str:
