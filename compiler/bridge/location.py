@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, IntAttr, NameLoc, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Operation
@@ -80,6 +81,13 @@ def module_stack(location: Attribute) -> ModuleStack:
         if isinstance(part, NameLoc) and part.desc.data == "module" and isinstance(part.location, NameLoc)
         if isinstance(part.location.location, NameLoc) and isinstance(part.location.location.location, NameLoc)
     )
+
+
+def node_meta(location: Attribute) -> dict[str, Any]:
+    """Return ``stack_trace`` and ``nn_module_stack`` of ``location``, as the ``meta`` of a node has them."""
+    stack = {key: (path, cls) for key, path, cls in module_stack(location)}
+    found = {"stack_trace": stack_trace(location), "nn_module_stack": stack or None}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def note(location: Attribute, key: str) -> str | None:

@@ -27,7 +27,7 @@ from fxc.bridge.callables import (
     resolve_higher_order,
     resolve_operator,
 )
-from fxc.bridge.location import module_stack, node_name, note, region_location, stack_trace
+from fxc.bridge.location import node_meta, node_name, note, region_location
 from fxc.bridge.modules import build_module
 from fxc.bridge.nesting import INPUTS, NAMES, OUTPUTS, spec_of
 from fxc.bridge.values import constant_value, python_of, run_time_constant, value_of
@@ -200,10 +200,7 @@ class _Body:
             if node.name != node.target:
                 self._make_way(node)
         if location is not None:
-            if (trace := stack_trace(location)) is not None:
-                node.meta["stack_trace"] = trace
-            if modules := module_stack(location):
-                node.meta["nn_module_stack"] = {key: (path, cls) for key, path, cls in modules}
+            node.meta.update(node_meta(location))
             if (annotation := note(location, "type")) is not None:
                 node.type = annotation_of(annotation)
             if note(location, "wrapped") is not None:

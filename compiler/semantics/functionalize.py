@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode, dispatch_functionalize
+from torch.fx.traceback import get_current_meta
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
@@ -17,6 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from fxc.bridge.callables import resolve_operator
 from fxc.bridge.functional_rules import FUNCTIONAL, is_within
 from fxc.bridge.import_nodes import GraphImporter
+from fxc.bridge.location import node_meta
 from fxc.bridge.nesting import OUTPUTS, nesting_attr
 from fxc.bridge.operators import is_random
 from fxc.bridge.tensors import FakeWorld
@@ -103,6 +105,9 @@ class _Interpreter(ReferenceInterpreter):
                 self.bases.setdefault(memory_of(value), value)
 
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
+        meta = get_current_meta()  # of the nodes that the trace makes from now on
+        meta.clear()
+        meta.update(node_meta(op.location))
         operands = [env[value] for value in op.operands]
         changed = [env[value] for value in writes(op) or () if is_strided(env[value])] if isinstance(op, TorchOp) else []
         self.lay_out(operands)

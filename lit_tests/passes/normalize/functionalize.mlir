@@ -1,4 +1,5 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=functionalize | filecheck %s
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=functionalize --print-debuginfo | filecheck %s --check-prefix=LOC
 
 /// A write through a view changes what is read from its base, and comes back as a result.
 // CHECK-LABEL: func.func @through_view
@@ -254,4 +255,17 @@ func.func @returned_views(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf
 func.func @returned_argument(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %a = torch.aten.mul_.Tensor(%x, 2) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   fx.output((%x,)) : (tensor<2x3xf32>) -> ()
+}
+
+// -----
+
+/// The operations of the trace have the source lines and modules of those that they replace.
+// LOC-LABEL: func.func @lines
+// LOC:      %exp = torch.aten.exp.default(%x) {{.*}} loc("exp"(fused["in forward: y = x.exp()"("model.py":3:0), "module"("k"("l"("mine.Layer")))]))
+// LOC:      %add = torch.aten.add.Tensor({{.*}} loc("add"("in forward: y[:2] += 1"("model.py":4:0)))
+func.func @lines(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("y"(fused["in forward: y = x.exp()"("model.py":3:0), "module"("k"("l"("mine.Layer")))]))
+  %v = torch.aten.slice.Tensor(%y, 0, 0, 2) : (tensor<4xf32>) -> tensor<2xf32> loc("v"(fused["in forward: y[:2] += 1"("model.py":4:0)]))
+  %z = torch.aten.add_.Tensor(%v, 1) : (tensor<2xf32>) -> tensor<2xf32> loc("z"(fused["in forward: y[:2] += 1"("model.py":4:0)]))
+  func.return %y : tensor<4xf32>
 }
