@@ -4,7 +4,7 @@ Assumes  the torch level, one result per value (``lower-simple-tuples``). ``fx.r
          ``requires_grad`` on operations state which values need a gradient; without them, a value may need one.
 Ensures  each slice of at least ``threshold`` differentiable operations, constants not counted, one of which needs a
          gradient, is a private function called by ``autodiff.subgraph``. Its outputs share no memory with each other
-         or with its inputs. Effects and random operators keep their order.
+         or with its inputs. Effects and random operators stay in order.
 Leaves   writes, calls, asserts, collectives, operators that PyTorch cannot differentiate at these types or with
          data-dependent sizes; functions that are slices or derivatives already.
 Cost     one PyTorch trace per different operation, reused by ``differentiate``; else near linear, as ``fuse``.

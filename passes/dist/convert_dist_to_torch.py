@@ -2,7 +2,7 @@
 
 Assumes  verified IR.
 Ensures  no collective and no wait of ``dist`` is left: each is a call that names the process group of this rank.
-         Kernels and host programs know such calls. A reduce_scatter of several tensors of known sizes on the CPU is one
+         Kernels and host programs have such calls. A reduce_scatter of several tensors of known sizes on the CPU is one
          of their concatenation, whose results are views: gloo sends a message for each otherwise. Idempotent.
 Leaves   meshes, groups and layouts.
 Cost     one walk.

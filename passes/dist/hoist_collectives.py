@@ -1,11 +1,11 @@
 """Start collectives as early as possible, with a bound on the memory of results that are not awaited yet.
 
 Assumes  every rank has this text but for the names of its groups, so that all decide alike.
-Ensures  each collective stands right after what computes its operands, or another one whose result is needed before its
-         own, or an operation that writes memory or has an effect. No move lets more than ``bytes`` of results wait.
+Ensures  each collective stands right after what computes its operands, or another one whose result is needed
+         earlier, or an operation that writes memory or has an effect. No move lets more than ``bytes`` of results wait.
          What computes the operand of a gather from an argument alone, as the padding of a shard, moves with it.
 Leaves   computations, waits, and collectives that more than ``bytes`` wait for where they are.
-Cost     one walk, and for each collective the way up.
+Cost     one walk, and the operations above each collective.
 
 Before:
     dist.group @dp "0" ranks [0, 1]

@@ -1,7 +1,7 @@
 """Move waits for collectives down to the first use of their results.
 
 Assumes  verified IR.
-Ensures  each wait stands right before the first operation that uses its result, or before the first one on the way that
+Ensures  each wait stands right before the first operation that uses its result, or before an earlier one that
          writes memory or has an effect other than random numbers. So do operations of that result alone with as many
          elements, and views of it: a slice or a cast, as ranks with uneven shards have. Their order is that of before.
 Leaves   collectives: their order is the same on every rank.

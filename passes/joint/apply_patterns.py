@@ -2,7 +2,7 @@
 
 Assumes  the torch level without mutation, and canonical operations: a pattern is matched as traced, and canonical.
 Ensures  each match is the pattern as traced again at its types, numbers included; inner values have no other users;
-         results keep dtype, sizes and device. A replacement is not matched again by the same pattern.
+         results have equal dtype, sizes and device. A replacement is not matched again by the same pattern.
 Leaves   near misses (``--remarks=patterns`` names them); matches around a write, or with ``autodiff`` marks; returned
          values that would share other memory; strides that would change, unless a contiguous copy restores them.
 Cost     nothing without patterns; one walk a pattern, and a PyTorch trace for each new list of operand types.

@@ -2,7 +2,7 @@
 
 Assumes  verified IR.
 Ensures  no function with a one-block body is called, except recursive and ``no_inline`` ones; calls in callees are
-         inlined first, so one run inlines chains of calls. Inlined operations keep their names, and have the location
+         inlined first, so one run inlines chains of calls. Inlined operations have their former names and the location
          ``callsite(body at call)``. Idempotent.
 Leaves   recursive functions, directly or through others, and all calls of them; declarations; functions and calls
          marked ``no_inline``; calls whose result types differ from what the body returns; functions without calls

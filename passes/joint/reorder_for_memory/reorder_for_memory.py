@@ -3,7 +3,7 @@
 Assumes  the torch level; after ``split-joint`` the modules ``@forward`` and ``@backward`` are the parts of one step. A
          group runs as one kernel; other values are written to memory.
 Ensures  the simulated peak of each function, and of the step, is not higher than before: the order is the best of the
-         given one and three list schedules. Effects, random operators and writes keep their order. Idempotent.
+         given one and three list schedules. Effects, random operators and writes stay in order. Idempotent.
 Leaves   functions of several blocks, nested regions, and functions where no schedule is better.
 Cost     n log n for n operations.
 
