@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # a fork finds this module there
 IMPORTED = (
     "pytest torch.distributed.tensor.debug torch.distributed.fsdp torch._dynamo.backends.common fxc.torch_compile".split()
 )
@@ -54,7 +55,6 @@ def _rank(module: str, name: str, environment: Mapping[str, str], rank: int, pri
     """Call the worker, print to a file, and end without the end of the interpreter, during which gloo may abort the process."""
     os.environ |= environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))
     with printed.open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
