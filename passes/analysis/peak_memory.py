@@ -111,6 +111,11 @@ class Simulation:
     _open: list[FuncOp] = field(default_factory=list[FuncOp])
     """The functions that are called at this moment."""
 
+    def copy(self) -> Simulation:
+        """One that runs what follows in another order."""
+        storages = self._bytes[:], self._first[:], self._last[:]
+        return Simulation(self.sizes, dict(self._of), *storages, self._inside[:], set(self._cached), self._open[:])
+
     def own(self, values: Iterable[SSAValue]) -> None:
         """From here on, ``values`` have memory that the call releases."""
         for value in values:

@@ -29,9 +29,8 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -57,16 +56,16 @@ class ReorderForMemoryPass(ModulePass):
                 continue
             block, step = function.body.block, steps.get(function)
             if step is None:
-                _reorder(block, partial(Simulation, HintedSizes(function)), returned_by(block))
+                _reorder(block, Simulation(HintedSizes(function)), returned_by(block))
             else:  # after its forward
-                _reorder(block, step.before_backward, step.lasting())
+                _reorder(block, step.before_backward(), step.lasting())
 
 
-def _reorder(block: Block, start: Callable[[], Simulation], lasting: Sequence[SSAValue | Attribute]) -> None:
-    """Reorder ``block``, which runs after what ``start`` has run; ``lasting`` values are not released."""
+def _reorder(block: Block, before: Simulation, lasting: Sequence[SSAValue | Attribute]) -> None:
+    """Reorder ``block``, which runs after what ``before`` has run; ``lasting`` values are not released."""
 
     def simulated(order: Sequence[Operation]) -> Simulation:
-        simulation = start()
+        simulation = before.copy()
         simulation.run(order)
         return simulation
 
