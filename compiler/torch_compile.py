@@ -23,6 +23,7 @@ from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
+from fxc.driver.gc_pause import collections_paused
 from fxc.driver.pipeline_text import PassSpec
 from fxc.errors import CaptureError, FallbackWarning, FxcError, NumericsError
 from fxc.export.joint_modules import modules_of, program_of
@@ -185,7 +186,7 @@ def _compiled_by_aot_autograd(
         _fall_back(options, "attention is not fused", error)
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
-    with in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():
+    with collections_paused(), in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():
         return backend(graph, inputs)
 
 
