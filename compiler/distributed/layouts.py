@@ -70,7 +70,7 @@ def data_parallel(model: nn.Module, mesh: DeviceMesh) -> Distributed:
     ``model`` is changed in place. InputError for one with recurrent layers (``nn.RNNBase``), in each layout.
     """
     groups = [mesh.get_group(axis).group_name for axis in range(mesh.ndim)]
-    return Distributed(_replicate(model, mesh, lambda parameter: _Averaged.apply(parameter, groups)), mesh, Shard(0), Shard(0))
+    return Distributed(_replicate(model, mesh, lambda parameter: _averaged(parameter, groups)), mesh, Shard(0), Shard(0))
 
 
 def replicated(model: nn.Module, mesh: DeviceMesh) -> Distributed:
@@ -150,6 +150,11 @@ class _Averaged(torch.autograd.Function):
         return gradient, None
 
 
+@torch.compiler.allow_in_graph
+def _averaged(whole: Tensor, groups: list[str]) -> Tensor:
+    return cast(Tensor, _Averaged.apply(whole, groups))
+
+
 class _Gathered(torch.autograd.Function):
     """The whole of a tensor of which ``part`` is the shard; the gradient is the shard of the average of those of the ranks.
 
@@ -168,6 +173,11 @@ class _Gathered(torch.autograd.Function):
         whole = _resized(gradient, ctx.step * ctx.ranks).contiguous()
         part = collectives.wait_tensor(collectives.reduce_scatter_tensor(whole, "avg", ctx.ranks, ctx.group))
         return part[: ctx.part], None, None, None
+
+
+@torch.compiler.allow_in_graph
+def _gather(part: Tensor, size: int, ranks: int, group: str) -> Tensor:
+    return cast(Tensor, _Gathered.apply(part, size, ranks, group))
 
 
 def _resized(x: Tensor, size: int) -> Tensor:
@@ -189,7 +199,7 @@ def _joined(part: Tensor, size: int, axes: Sequence[tuple[int, int, str]]) -> Te
         return part
     (ranks, rank, group), *rest = axes
     step = -(-size // ranks)
-    return cast(Tensor, _Gathered.apply(_joined(part, max(0, min(step, size - rank * step)), rest), size, ranks, group))
+    return _gather(_joined(part, max(0, min(step, size - rank * step)), rest), size, ranks, group)
 
 
 def _replicate(model: nn.Module, mesh: DeviceMesh, read: Read | None) -> nn.Module:
