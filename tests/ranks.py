@@ -52,7 +52,7 @@ def run(worker: Callable[[], None], world_size: int, timeout: float = 280) -> No
 
 
 def _rank(module: str, name: str, environment: Mapping[str, str], rank: int, printed: Path) -> None:
-    """Call the worker, print to a file, and end without the end of the interpreter, during which gloo may abort the process."""
+    """Call the worker, print to a file, and end at once, without the end of the interpreter."""
     os.environ |= environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     os.chdir(ROOT)
     with printed.open("w") as file:

@@ -23,7 +23,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy
 
-from fxc.distributed import LAYOUTS, Distributed
+from fxc.distributed import LAYOUTS, Distributed, process_group
 from fxc.errors import InputError
 from tests import ranks
 
@@ -146,6 +146,16 @@ def test_an_error_names_ranks_and_operations() -> None:
 def test_an_error_names_the_rank_that_ended() -> None:
     with pytest.raises(AssertionError, match=r"CollectiveError: rank 0: all_reduce of .*\n.*  at: rank 1: no answer\n"):
         ranks.run(end, 2)
+
+
+def test_threads_of_gloo_end_with_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that releases a tensor during the end of the interpreter aborts the process."""
+    for name, value in {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "localhost", "MASTER_PORT": 0}.items():
+        monkeypatch.setenv(name, str(value))
+    with process_group() as mesh:
+        torch.add(all_reduce(torch.ones(3), "sum", mesh), 1)
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    assert mesh.size() == 1 and not any("gloo" in name for name in names)
 
 
 def train(*options: str, torchrun: tuple[str, ...] = ()) -> str:

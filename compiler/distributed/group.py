@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Generator
@@ -37,8 +38,20 @@ def process_group(timeout: float = 300) -> Generator[DeviceMesh]:
         if isinstance(error, dist.DistError) or "gloo" in str(error):
             raise _explained(error) from error
         raise
+    else:
+        _release_groups()
     finally:
         dist.destroy_process_group()
+
+
+def _release_groups() -> None:
+    """Let no mesh hold a process group.
+
+    Then its destruction joins gloo's threads. One that releases a tensor when the interpreter ends would abort the process.
+    """
+    for mesh in gc.get_objects():
+        if type(mesh) is DeviceMesh:
+            vars(mesh).get("_pg_registry", {}).clear()  # not in all versions of PyTorch
 
 
 def _explained(error: RuntimeError) -> CollectiveError:
@@ -57,7 +70,7 @@ def _explained(error: RuntimeError) -> CollectiveError:
             except dist.DistStoreError:
                 others[other] = "no answer"
     except RuntimeError:  # the rank that holds the store ended
-        pass
+        _release_groups()
     return CollectiveError(
         f"rank {rank}: {found} failed: {error}",
         place="; ".join(f"rank {other}: {said}" for other, said in sorted(others.items())) or None,
