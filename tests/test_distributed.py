@@ -114,6 +114,31 @@ def test_twenty_steps(world_size: int) -> None:
     ranks.run(check_twenty_steps, world_size)
 
 
+def check_two_axes() -> None:
+    """Samples are divided on one axis of the mesh, and the model on the other."""
+    torch.manual_seed(0)
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    model, words = gpt2.Model(vocab=17, context=8, layers=1, width=8, heads=2, dropout=0).double(), torch.randint(17, (4, 7))
+    whole, x, y = copy.deepcopy(model), words[:, :-1], words[:, 1:]
+    expected = losses(3, whole, x, y, Tensor.item)
+    for compiled in (None, "fxc"):
+        divided = split_gpt2(copy.deepcopy(model), mesh["tensor"]).model
+        if compiled is None:
+            for layout in ("fully-sharded", "spatial"):
+                with pytest.raises(InputError, match=r"\.weight is a DTensor on DeviceMesh.*\n  hint: divide parameters once"):
+                    LAYOUTS[layout](divided, mesh["data"])
+        placed = LAYOUTS["data-parallel"](divided, mesh["data"])
+        found = losses(3, placed.model, *placed.place(x, y), placed.mean, compiled)
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+        for one, other in zip(placed.model.parameters(), whole.parameters(), strict=True):
+            assert isinstance(one.grad, DTensor) and one.grad.device_mesh == mesh["tensor"] and other.grad is not None
+            torch.testing.assert_close(one.grad.full_tensor().view(other.shape), other.grad, rtol=1e-9, atol=1e-10)
+
+
+def test_two_axes() -> None:
+    ranks.run(check_two_axes, 4)
+
+
 def call_others() -> None:
     """Rank 1 calls another collective than rank 0."""
     mesh, x = init_device_mesh("cpu", (2,)), torch.ones(3, 5)
@@ -124,6 +149,14 @@ def call_others() -> None:
         LAYOUTS["replicated"](nn.Sequential(nn.Linear(2, 2), nn.LSTM(2, 2)), mesh)
     dist.distributed_c10d._set_pg_timeout(timedelta(seconds=3), dist.group.WORLD)
     torch.add(all_gather_tensor(x, 0, mesh) if dist.get_rank() else all_reduce(x, "sum", mesh), 1)
+
+
+def fail() -> None:
+    """Rank 1 raises while rank 0 waits for it."""
+    x, mesh = torch.ones(3), init_device_mesh("cpu", (2,))
+    if dist.get_rank():
+        raise ValueError("an empty batch")
+    torch.add(all_reduce(x, "sum", mesh), 1)
 
 
 def end() -> None:
@@ -140,6 +173,11 @@ def test_an_error_names_ranks_and_operations() -> None:
     for rank, other in ((0, 1), (1, 0)):
         pattern = rf"CollectiveError: rank {rank}: {called[rank]} failed: .*\n.* at: rank {other}: {called[other]}\n.*hint: "
         assert re.search(pattern, str(caught.value)), caught.value
+
+
+def test_an_error_names_the_exception_of_another_rank() -> None:
+    with pytest.raises(AssertionError, match=r"rank 0: all_reduce of .*\n.*  at: rank 1: ValueError: an empty batch\n"):
+        ranks.run(fail, 2)
 
 
 @pytest.mark.share(0)

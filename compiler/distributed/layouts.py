@@ -67,10 +67,18 @@ class Distributed:
 def data_parallel(model: nn.Module, mesh: DeviceMesh) -> Distributed:
     """Replicated parameters, a part of the batch on each rank of ``mesh``; an all_reduce averages gradients.
 
-    ``model`` is changed in place. InputError for one with recurrent layers (``nn.RNNBase``), in each layout.
+    ``model`` is changed in place; it may be that of ``tensor_parallel`` on another axis. InputError for one
+    with recurrent layers (``nn.RNNBase``), in each layout.
     """
     groups = [mesh.get_group(axis).group_name for axis in range(mesh.ndim)]
-    return Distributed(_replicate(model, mesh, lambda parameter: _averaged(parameter, groups)), mesh, Shard(0), Shard(0))
+
+    def read(parameter: Any) -> Tensor:
+        if not isinstance(parameter, DTensor):
+            return _averaged(parameter, groups)
+        local, (inner, placements) = _averaged(parameter.to_local(), groups), (parameter.device_mesh, parameter.placements)
+        return DTensor.from_local(local, inner, placements, run_check=False, shape=parameter.shape, stride=parameter.stride())
+
+    return Distributed(_replicate(model, mesh, read), mesh, Shard(0), Shard(0))
 
 
 def replicated(model: nn.Module, mesh: DeviceMesh) -> Distributed:
@@ -81,16 +89,18 @@ def replicated(model: nn.Module, mesh: DeviceMesh) -> Distributed:
 def fully_sharded(model: nn.Module, mesh: DeviceMesh) -> Distributed:
     """Parameters of ``model`` sharded over ``mesh`` by their first dimension: an all_gather a use, a reduce_scatter a gradient.
 
-    InputError as for ``data_parallel``.
+    InputError as for ``data_parallel``, and for a model whose parameters are DTensors.
     """
+    _refuse_dtensors(model)
     return Distributed(_distribute(model, mesh, Shard(0), _gathered(mesh)), mesh, Shard(0), Shard(0))
 
 
 def spatial(model: nn.Module, mesh: DeviceMesh) -> Distributed:
     """Replicated parameters, a part of the width of each image (N, C, H, W) on each rank; convolutions exchange halos.
 
-    ``model`` then takes DTensors on ``mesh``. InputError as for ``data_parallel``.
+    ``model`` then takes DTensors on ``mesh``. InputError as for ``fully_sharded``.
     """
+    _refuse_dtensors(model)
     correct_convolutions(mesh)
     everywhere = [Replicate()] * mesh.ndim
     _replicate(model, mesh, lambda parameter: DTensor.from_local(parameter, mesh, everywhere, run_check=False))
@@ -138,7 +148,7 @@ class _Averaged(torch.autograd.Function):
     """A replicated tensor; the gradient is the average of those of the ranks of ``groups``."""
 
     @staticmethod
-    def forward(ctx: Any, whole: Tensor, groups: list[str]) -> Tensor:
+    def forward(ctx: Any, whole: Tensor, groups: Sequence[str]) -> Tensor:
         ctx.groups = groups
         return whole.view_as(whole)
 
@@ -150,8 +160,8 @@ class _Averaged(torch.autograd.Function):
         return gradient, None
 
 
-@torch.compiler.allow_in_graph
-def _averaged(whole: Tensor, groups: list[str]) -> Tensor:
+@torch.compiler.allow_in_graph  # Dynamo would trace it for each parameter
+def _averaged(whole: Tensor, groups: Sequence[str]) -> Tensor:
     return cast(Tensor, _Averaged.apply(whole, groups))
 
 
@@ -202,10 +212,19 @@ def _joined(part: Tensor, size: int, axes: Sequence[tuple[int, int, str]]) -> Te
     return _gather(_joined(part, max(0, min(step, size - rank * step)), rest), size, ranks, group)
 
 
+def _from_first(tensor: Tensor, mesh: DeviceMesh) -> Tensor:
+    return distribute_tensor(tensor, mesh, [Replicate()] * mesh.ndim).to_local()
+
+
 def _replicate(model: nn.Module, mesh: DeviceMesh, read: Read | None) -> nn.Module:
     """Give every rank the parameters of the first one."""
     for parameter in model.parameters():
-        parameter.data = distribute_tensor(parameter.detach(), mesh, [Replicate()] * mesh.ndim).to_local()
+        local = parameter.detach()
+        if isinstance(local, DTensor):
+            local = local.to_local()
+            local.copy_(_from_first(local, mesh))
+        else:
+            parameter.data = _from_first(local, mesh)
     for name, module in cast(Iterable[tuple[str, nn.Module]], model.named_modules()):
         _refuse_recurrence(name, module)
         if read is not None and any(module.named_parameters(recurse=False)):
@@ -230,6 +249,13 @@ def _distribute(model: nn.Module, mesh: DeviceMesh, placement: Placement, read: 
     return model
 
 
+def _refuse_dtensors(model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if isinstance(parameter, DTensor):
+            hint = "divide parameters once; data_parallel takes a model that is divided on another axis of the mesh"
+            raise InputError(f"{name} is a DTensor on {parameter.device_mesh}", hint=hint)
+
+
 def _refuse_recurrence(name: str, module: nn.Module) -> None:
     if isinstance(module, nn.RNNBase):
         raise InputError(
@@ -242,6 +268,10 @@ def _read_through(module: nn.Module, read: Read) -> None:
     """Let ``module.weight`` be ``read(the parameter weight)``: a subclass with a property for each parameter of the module."""
 
     def reader(name: str) -> property:
+        before = getattr(base, name, None)  # the property of a layout on other axes of the mesh
+        if isinstance(before, property) and before.fget is not None:
+            found = before.fget
+            return property(lambda self: read(found(self)))
         return property(lambda self: read(self._parameters[name]))
 
     base = type(module)
