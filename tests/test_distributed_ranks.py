@@ -3,6 +3,7 @@
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -138,10 +139,25 @@ def leave_what_one_rank_cannot_merge(mesh: dist.DeviceMesh) -> None:
 
 def refuse_different_graphs(mesh: dist.DeviceMesh) -> None:
     rank, group = dist.get_rank(), mesh.get_group()
-    other = torch.compile(lambda x: functional.all_reduce(x, "sum", group), backend="fxc", fullgraph=True)
-    texts = [f"rank {each} has all_reduce over [0, 1] of tensor<{4 + each}xf32> sum" for each in (rank, 1 - rank)]
-    with pytest.raises(Exception, match=re.escape(f"collective 0 differs between ranks: {', '.join(texts)}")):
-        other(torch.ones(4 + rank))
+
+    def reduced(x: Tensor, kind: str = "sum") -> Tensor:
+        return functional.all_reduce(x, kind, group)
+
+    def gathered(x: Tensor) -> Tensor:
+        return functional.all_gather_tensor(x, 0, group)
+
+    cases: list[tuple[Callable[[Tensor], object], Callable[[Tensor], object], str]] = [
+        (reduced, lambda x: reduced(x[1:]), "all_reduce over [0, 1] of tensor<3xf32> sum"),
+        (reduced, lambda x: reduced(x.double()), "all_reduce over [0, 1] of tensor<5xf64> sum"),
+        (reduced, lambda x: reduced(x, "avg"), "all_reduce over [0, 1] of tensor<6xf32> avg"),
+        (lambda x: (reduced(x), gathered(x)), lambda x: (gathered(x), reduced(x)), "all_gather_into_tensor over [0, 1]"),
+    ]
+    for size, (first, second, other) in enumerate(cases, 4):
+        torch._dynamo.reset()
+        texts = [other if each else f"all_reduce over [0, 1] of tensor<{size}xf32> sum" for each in (rank, 1 - rank)]
+        mine, theirs = (re.escape(f"rank {each} has {text}") for each, text in zip((rank, 1 - rank), texts, strict=True))
+        with pytest.raises(Exception, match=f"collective 0 differs between ranks: {mine}.*, {theirs}"):
+            torch.compile(second if rank else first, backend="fxc", fullgraph=True)(torch.ones(size))
     dist.barrier()
 
 

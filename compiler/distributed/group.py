@@ -6,9 +6,8 @@ import gc
 import json
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -25,7 +24,7 @@ GRACE = timedelta(seconds=2)
 def process_group(timeout: float = 300) -> Generator[DeviceMesh]:
     """Join the ranks that torchrun started, as a mesh of one axis. A collective fails after ``timeout`` seconds.
 
-    Raises CollectiveError for a failure, with the rank, the last collective that each rank called, and what went wrong.
+    Raises CollectiveError for a failure, with the rank, the last collective that each rank called, or its exception.
     """
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "16")  # the recorder of collectives, off by default
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -34,9 +33,11 @@ def process_group(timeout: float = 300) -> Generator[DeviceMesh]:
     dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     try:
         yield init_device_mesh(device, (dist.get_world_size(),))
-    except RuntimeError as error:
-        if isinstance(error, dist.DistError) or "gloo" in str(error):
+    except Exception as error:
+        if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error)):
             raise _explained(error) from error
+        with suppress(RuntimeError):  # the rank that holds the store ended
+            _failures().set(str(dist.get_rank()), f"{type(error).__name__}: {error}".partition("\n")[0])
         raise
     else:
         _release_groups()
@@ -55,13 +56,9 @@ def _release_groups() -> None:
 
 
 def _explained(error: RuntimeError) -> CollectiveError:
-    rank, found, store = (
-        dist.get_rank(),
-        _last_collective(),
-        c10d.PrefixStore("failed", dist.distributed_c10d._get_default_store()),
-    )
+    rank, found, store = dist.get_rank(), _last_collective(), _failures()
     others = dict[int, str]()
-    try:
+    with suppress(RuntimeError):  # as above
         store.set(str(rank), found)
         for other in set(range(dist.get_world_size())) - {rank}:
             try:
@@ -69,8 +66,6 @@ def _explained(error: RuntimeError) -> CollectiveError:
                 others[other] = store.get(str(other)).decode()
             except dist.DistStoreError:
                 others[other] = "no answer"
-    except RuntimeError:  # the rank that holds the store ended
-        _release_groups()
     return CollectiveError(
         f"rank {rank}: {found} failed: {error}",
         place="; ".join(f"rank {other}: {said}" for other, said in sorted(others.items())) or None,
@@ -78,9 +73,15 @@ def _explained(error: RuntimeError) -> CollectiveError:
     )
 
 
+def _failures() -> c10d.Store:
+    """What each rank that failed says, by its number."""
+    return c10d.PrefixStore("failed", dist.distributed_c10d._get_default_store())
+
+
 def _last_collective() -> str:
     """The name, number, dtypes and sizes of the collective that this rank called last."""
-    recorded = json.loads(cast(Any, c10d)._dump_fr_trace_json()).get("entries")
+    dump = getattr(c10d, "_dump_nccl_trace_json" if dist.get_backend() == "nccl" else "_dump_fr_trace_json")
+    recorded = json.loads(dump()).get("entries")
     if not recorded:
         return "a collective"
     last = recorded[-1]
