@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_module, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -72,6 +73,23 @@ def test_compiled_gradients_have_the_layouts_of_eager_mode(mesh: dist.DeviceMesh
             assert isinstance(weight.grad, DTensor) and isinstance(result, DTensor)
             found.append((*result.placements, *weight.grad.placements))
         assert found[0] == found[1]
+
+
+def test_a_dynamic_batch(mesh: dist.DeviceMesh) -> None:
+    """Two graphs for all sizes: the first one, and any."""
+    weight = tensor(mesh, [Shard(0), Shard(1)], 16, 8).requires_grad_()
+    torch._dynamo.reset()
+    counters.clear()
+    compiled = torch.compile(product, backend="fxc", fullgraph=True)
+    for rows in (8, 12, 16, 8):
+        x, found = tensor(mesh, [Shard(0), Replicate()], rows, 16), list[list[Tensor]]()
+        for call in (product, compiled):
+            weight.grad, result = None, call(x, weight)
+            result.square().sum().backward()
+            assert isinstance(weight.grad, DTensor) and isinstance(result, DTensor)
+            found.append([result.to_local(), weight.grad.to_local()])
+        torch.testing.assert_close(*found)
+    assert counters["stats"]["unique_graphs"] == 2
 
 
 def test_compile_and_guards(mesh: dist.DeviceMesh) -> None:
