@@ -201,10 +201,10 @@ WRITES: list[Call] = [
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Sample:
+def graphs(draw: st.DrawFn, calls: Sequence[Call] = (*CALLS, *WRITES)) -> Sample:
     """A module whose one function the reference interpreter runs."""
     arguments = [tensor("float32", 2, 3), tensor("float32", 2, 3), tensor("float32", 3), tensor("int64", 2, 3), PREDICATE]
-    graph = Graph(draw, arguments, 1, CALLS + WRITES)
+    graph = Graph(draw, arguments, 1, calls)
     graph.grow(10)
     returned = draw(st.lists(st.sampled_from(graph.tensors), min_size=1, max_size=3))
     graph.block.add_op(OutputOp.build_call([tuple(returned)], {}, []))

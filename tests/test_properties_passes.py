@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute
@@ -26,7 +26,7 @@ from fxc.passes import available, load
 from fxc.program.program import Program, new_context
 from tests.pass_contracts import is_idempotent
 from tests.random_modules import Sample
-from tests.random_programs import CONTEXT, graphs
+from tests.random_programs import CALLS, CONTEXT, WRITES, graphs
 
 pytestmark = pytest.mark.timeout(3600)  # the long profile takes its time
 
@@ -87,6 +87,16 @@ def check_pass(name: str, before: ModuleOp, given: str, expected: ReferenceResul
     if is_idempotent(name):
         load(name)().apply(CONTEXT, after)
         assert print_module(after) == text
+
+
+@given(sample=graphs([call for call in CALLS if call[0] in ("aten.clone.default", "aten.select.int")] + WRITES))
+@settings(max_examples=100)
+def test_dce_removes_all_at_once(sample: Sample) -> None:
+    """Programs with many writes: dead ops by which dead memory and live memory may be the same are in one of thirty."""
+    load("dce")().apply(CONTEXT, sample.module)
+    text = print_module(sample.module)
+    load("dce")().apply(CONTEXT, sample.module)
+    assert print_module(sample.module) == text
 
 
 # the whole pipeline, gradients too

@@ -6,7 +6,8 @@ Ensures  every remaining operation, also in nested regions, has an effect, write
          and ``fusion.group`` are removed with the operations that compute them. Idempotent.
 Leaves   asserts, prints, collectives, calls of unknown functions; random operators, whose removal would change later
          ones; the last result of a ``cond``; unused arguments, declarations, and carried values of loops.
-Cost     three walks, for writes, for liveness, and backwards to erase; an alias analysis where there are writes.
+Cost     three walks, for writes, for liveness, and backwards to erase. Where there are writes an alias analysis, and
+         all again until nothing is removed: without the removed operations fewer values may share memory.
 
 Before:
     func.func @main(%x: tensor<4xf32>) {
@@ -54,10 +55,16 @@ class DcePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for scope in scopes(op):
-            live = _Live(scope)
-            live.mark_effects(scope.regions)
-            live.propagate()
-            _sweep(scope.regions, live)
+            while _removes(scope):
+                pass
+
+
+def _removes(scope: Operation) -> bool:
+    """Remove what is dead. Returns whether more may be: without the removed ops fewer values may share memory."""
+    live = _Live(scope)
+    live.mark_effects(scope.regions)
+    live.propagate()
+    return _sweep(scope.regions, live) and live.memory is not None
 
 
 class _Live:
@@ -140,7 +147,9 @@ class _Live:
                 self.mark(writer)
 
 
-def _sweep(regions: Iterable[Region], live: _Live) -> None:
+def _sweep(regions: Iterable[Region], live: _Live) -> bool:
+    """Erase the ops and results that are not live. Returns whether there were any."""
+    removed = False
     for region in regions:
         for block in reversed(list(region.blocks)):
             op = block.last_op
@@ -149,25 +158,32 @@ def _sweep(regions: Iterable[Region], live: _Live) -> None:
                 if op not in live.ops:
                     Rewriter.erase_op(op)
                     count("ops removed")
+                    removed = True
                 else:
-                    _sweep_inside(op, live)
+                    removed |= _sweep_inside(op, live)
                 op = before
+    return removed
 
 
-def _sweep_inside(op: Operation, live: _Live) -> None:
+def _sweep_inside(op: Operation, live: _Live) -> bool:
     """Sweep the regions of a live op whose users, which come after it, are already swept."""
     unread = {result.index for result in op.results if result.first_use is None} if op.regions else set[int]()
-    if unread and isinstance(op, IfOp | GroupOp):
-        op = drop_results(op, unread)
+    removed = False
+    if isinstance(op, HigherOrderOp):
+        unread = _droppable(op, unread)
+    if unread and isinstance(op, IfOp | GroupOp | HigherOrderOp):
+        op, removed = drop_results(op, unread), True
         count("results removed", len(unread))
-    elif unread and isinstance(op, HigherOrderOp) and op.operator == "higher_order.cond":
-        unread = unread if len(unread) < len(op.results) else unread - {0}
-        if unread and all(returned_tree(region, len(op.results)) is not None for region in op.regions):
-            drop_results(op, unread)
-            count("results removed", len(unread))
-        return
     if op.regions and not is_isolated(op):
-        _sweep(op.regions, live)
+        removed |= _sweep(op.regions, live)
+    return removed
+
+
+def _droppable(op: HigherOrderOp, unread: set[int]) -> set[int]:
+    """Those of ``unread`` that a ``cond`` can lose: all but one result."""
+    if op.operator != "higher_order.cond" or any(returned_tree(region, len(op.results)) is None for region in op.regions):
+        return set()
+    return unread if len(unread) < len(op.results) else unread - {0}
 
 
 # removal of unused results of ops with regions, with the values that the regions return for them

@@ -263,3 +263,25 @@ func.func @group(%x: tensor<4xf32>) {
   }) -> (tensor<4xf32>, tensor<4xf32>)
   fx.output(%g) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// What shared memory with live values only by a dead op goes with it, and the writes to it.
+// CHECK-LABEL: func.func @aliases_of_a_dead_cond
+// CHECK-NEXT:    %a = torch.aten.clone.default(%x)
+// CHECK-NEXT:    fx.output(%a)
+func.func @aliases_of_a_dead_cond(%p: tensor<i1>, %x: tensor<4xf32>) {
+  %a = torch.aten.clone.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.clone.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %w = torch.aten.relu_.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %r = torch.higher_order.cond(%p, @then, @else, (%a, %c)) ({
+  ^bb0(%t: tensor<4xf32>, %u: tensor<4xf32>):
+    %s = torch.aten.sin.default(%t) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output((%s,)) : (tensor<4xf32>) -> ()
+  }, {
+  ^bb1(%t: tensor<4xf32>, %u: tensor<4xf32>):
+    %s = torch.aten.cos.default(%t) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output((%s,)) : (tensor<4xf32>) -> ()
+  }) : (tensor<i1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%a) : (tensor<4xf32>) -> ()
+}
