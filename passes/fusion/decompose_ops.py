@@ -48,6 +48,7 @@ from fxc.passes.operators.bias import ADDMM, split_below_view
 from fxc.passes.operators.record import When
 from fxc.passes.operators.rules import Reduction, View
 from fxc.passes.operators.table import has_formula, operator_of, replace_by_parts
+from fxc.passes.operators.unpacked import split_unpacked_product
 from fxc.passes.operators.views import reshape
 from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.functions import copy_op, derivatives, differentiated_functions
@@ -64,9 +65,10 @@ class DecomposeOpsPass(ModulePass):
     With ``reductions = true`` these are decomposed as well: the norms on every device, their derivatives, ``rms_norm``,
     softmax, losses, and other operators that consist of reductions and pointwise work; operators on lists of tensors
     (``_foreach_add``), one operator per tensor; dropout on a CPU, and splits whose pieces kernels read; sums of single
-    elements, and reductions of views; products of one row of float32 or float64 on a CPU, unless large; products of stacks of
-    matrices; pooling of windows of up to 25 elements; images resized to the nearest elements, which become reads at computed
-    positions; gradients of embeddings that are added to a tensor, and of depthwise weights of 25 or more elements a channel.
+    elements, and reductions of views; products of one row of float32 or float64 on a CPU, unless large, and of few rows with
+    a matrix that kernels unpack from fewer bytes; conversions of ``float8_e4m3fn`` on a CPU; products of stacks of matrices;
+    pooling of windows of up to 25 elements; images resized to the nearest elements, which become reads at computed positions;
+    gradients of embeddings that are added to a tensor, and of depthwise weights of 25 or more elements a channel.
 
     Operations that need a gradient stay, and so do derivatives, until their incoming gradients are known. Operations on a
     tensor without elements stay, too: no kernel computes them, and their parts may reject it, as ``amax`` does.
@@ -99,6 +101,8 @@ class DecomposeOpsPass(ModulePass):
             parts: Sequence[TorchOp] = ()
             if kernels and inner.operator == ADDMM and is_read_by_kernels(inner.results[0]):
                 parts = split_below_view(inner)
+            if not parts and kernels:
+                parts = split_unpacked_product(ctx, inner)
             if not parts and self._has_parts(inner, kernels):
                 parts = replace_by_parts(ctx, inner)
             if not parts and kernels:

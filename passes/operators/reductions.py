@@ -16,6 +16,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import dtype
+from fxc.passes.operators.float8 import split_float8
 from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import INTEGERS, Scalar, computation_dtype, machine_type
@@ -141,7 +142,11 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("argmin.default", ARGMIN, is_lone=True),
         **each("any.default any.dim any.dims", ANY),
         **each("all.default all.dim all.dims", ALL),
-        **each("_to_copy.default to.dtype type_as.default prims.convert_element_type.default", Conversion()),
+        **each(
+            "_to_copy.default to.dtype type_as.default prims.convert_element_type.default",
+            Conversion(),
+            parts=Parts(When.KERNELS, split_float8),
+        ),
         **each("zeros.default zeros_like.default new_zeros.default", Constant(0)),
         **each("ones.default ones_like.default new_ones.default", Constant(1)),
         **each("full.default full_like.default new_full.default scalar_tensor.default", Constant()),

@@ -637,3 +637,70 @@ func.func @other_gradients(%g: tensor<2x4x6x6xf32>, %h: tensor<2x4x3x3xf32>, %i:
   %k, %kv, %kb = torch.aten.convolution_backward.default(%d, %d, %u, [4], [1, 1], [2, 2], [1, 1], false, [0, 0], 4, [true, true, true]) : (tensor<2x4x6x6xf64>, tensor<2x4x6x6xf64>, tensor<4x1x5x5xf64>) -> (tensor<2x4x6x6xf64>, tensor<4x1x5x5xf64>, tensor<4xf64>)
   fx.output((%av, %b, %bb, %cv, %ev, %fv, %kv)) : (tensor<4x1x3x3xf32>, tensor<2x4x6x6xf32>, tensor<4xf32>, tensor<4x1x5x5xf32>, tensor<4x1x5x5xf32>, tensor<4x2x5x5xf32>, tensor<4x1x5x5xf64>) -> ()
 }
+
+// -----
+
+/// A matrix that is unpacked from fewer bytes, for few rows, is computed in the sum; of two numbers in a byte both are
+/// multiplied there.
+// CHECK-LABEL: func.func @unpacked
+// CHECK-COUNT-2: torch.aten.mm.default
+// ROWS-LABEL:  func.func @unpacked
+// ROWS:          %[[W:.*]] = torch.aten.unsqueeze.default({{.*}}, 0) : {{.*}} -> tensor<1x4x6xf32>
+// ROWS-NEXT:     %[[P:.*]] = torch.aten.mul.Tensor({{.*}}, %[[W]]) : {{.*}} -> tensor<2x4x6xf32>
+// ROWS-NEXT:     %a = torch.aten.sum.dim_IntList(%[[P]], [2])
+// ROWS-COUNT-2:  torch.aten.slice.Tensor({{.*}}, 1, 0, 6, 2)
+// ROWS-COUNT-2:  torch.aten.slice.Tensor({{.*}}, 1, 1, 6, 2)
+// ROWS:          %b = torch.aten.sum.dim_IntList({{.*}}) : (tensor<2x4x3xf32>)
+// ROWS-NOT:      torch.aten.mm
+func.func @unpacked(%x: tensor<2x6xf32>, %w: tensor<4x6xi8>, %p: tensor<4x3xi8>) {
+  %f = torch.aten._to_copy.default(%w, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
+  %t = torch.aten.t.default(%f) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
+  %a = torch.aten.mm.default(%x, %t) : (tensor<2x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<2x4xf32>
+  %low = torch.aten.bitwise_and.Scalar(%p, 15) : (tensor<4x3xi8>) -> tensor<4x3xi8>
+  %high = torch.aten.bitwise_right_shift.Tensor_Scalar(%p, 4) : (tensor<4x3xi8>) -> tensor<4x3xi8>
+  %s = torch.aten.stack.default([%low, %high], 2) : (tensor<4x3xi8>, tensor<4x3xi8>) -> tensor<4x3x2xi8>
+  %v = torch.aten.view.default(%s, [4, 6]) : (tensor<4x3x2xi8>) -> tensor<4x6xi8>
+  %g = torch.aten._to_copy.default(%v, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
+  %u = torch.aten.t.default(%g) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
+  %b = torch.aten.mm.default(%x, %u) : (tensor<2x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<2x4xf32>
+  fx.output((%a, %b)) : (tensor<2x4xf32>, tensor<2x4xf32>) -> ()
+}
+
+// -----
+
+/// Not for many rows, of a matrix with one column per output for more than one row, where another op reads the matrix, where
+/// it has as many bytes, or where it is joined of parts.
+// ROWS-LABEL:  func.func @not_unpacked
+// ROWS-COUNT-5: torch.aten.mm.default
+// ROWS-NOT:      torch.aten.sum
+func.func @not_unpacked(
+  %x: tensor<2x6xf32>, %y: tensor<17x6xf32>, %w: tensor<4x6xi8>, %k: tensor<6x4xi8>, %i: tensor<6x4xi32>, %h: tensor<3x4xi8>
+) {
+  %f = torch.aten._to_copy.default(%w, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
+  %t = torch.aten.t.default(%f) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
+  %a = torch.aten.mm.default(%y, %t) : (tensor<17x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<17x4xf32>
+  %g = torch.aten._to_copy.default(%k, dtype = torch.float32) : (tensor<6x4xi8>) -> tensor<6x4xf32>
+  %b = torch.aten.mm.default(%x, %g) : (tensor<2x6xf32>, tensor<6x4xf32>) -> tensor<2x4xf32>
+  %e = torch.aten._to_copy.default(%w, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
+  %u = torch.aten.t.default(%e) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
+  %c = torch.aten.mm.default(%x, %u) : (tensor<2x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<2x4xf32>
+  %j = torch.aten._to_copy.default(%i, dtype = torch.float32) : (tensor<6x4xi32>) -> tensor<6x4xf32>
+  %d = torch.aten.mm.default(%x, %j) : (tensor<2x6xf32>, tensor<6x4xf32>) -> tensor<2x4xf32>
+  %l = torch.aten.cat.default([%h, %h]) : (tensor<3x4xi8>, tensor<3x4xi8>) -> tensor<6x4xi8>
+  %m = torch.aten._to_copy.default(%l, dtype = torch.float32) : (tensor<6x4xi8>) -> tensor<6x4xf32>
+  %n = torch.aten.mm.default(%x, %m) : (tensor<2x6xf32>, tensor<6x4xf32>) -> tensor<2x4xf32>
+  fx.output((%a, %b, %c, %d, %e, %n)) : (tensor<17x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<4x6xf32>, tensor<2x4xf32>) -> ()
+}
+
+// -----
+
+/// Numbers of 8 bits are made of their digits and exponent; other formats stay.
+// ROWS-LABEL:  func.func @float8
+// ROWS-NEXT:     torch.aten.view.dtype(%x, torch.uint8)
+// ROWS:          %a = torch.aten.masked_fill.Scalar
+// ROWS-NEXT:     %b = torch.aten._to_copy.default(%y
+func.func @float8(%x: tensor<4xf8E4M3FN>, %y: tensor<4xf8E5M2>) {
+  %a = torch.aten._to_copy.default(%x, dtype = torch.float32) : (tensor<4xf8E4M3FN>) -> tensor<4xf32>
+  %b = torch.aten._to_copy.default(%y, dtype = torch.float32) : (tensor<4xf8E5M2>) -> tensor<4xf32>
+  fx.output((%a, %b)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
