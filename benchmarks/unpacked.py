@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 import warnings
+from functools import partial
 
 import click
 import torch
@@ -53,17 +54,17 @@ def main(size: int, rows: str, rounds: int) -> None:
 
                 torch._dynamo.reset()
                 functions = {"fxc": fxc.compile(linear, given), "Inductor": torch.compile(linear), "eager": linear}
+                calls = {name: partial(call, *given) for name, call in functions.items()} | {
+                    "floats": partial(F.linear, x, floats)
+                }
                 with torch.no_grad():
-                    calls = {name: lambda call=call: call(*given) for name, call in functions.items()}
-                    calls["floats"] = lambda: F.linear(x, floats)
-                    times = by_turns(calls, rounds, 60.0)
+                    times = {name: statistics.median(found) for name, found in by_turns(calls, rounds, 60.0).items()}
                     peaks = {name: peak_bytes(call) / (1 << 20) for name, call in calls.items()}
-                base = statistics.median(times["fxc"])
-                text = "; ".join(
-                    f"{name} {statistics.median(found) * 1e6:.0f} us, ratio {base / statistics.median(found):.2f}, {peaks[name]:.1f} MiB"
-                    for name, found in times.items()
-                )
-                click.echo(f"{weight.__name__} {dtype} {count} rows: {text}")
+                found = [
+                    f"{name} {time * 1e6:.0f} us, fxc / it {times['fxc'] / time:.2f}, {peaks[name]:.1f} MiB"
+                    for name, time in times.items()
+                ]
+                click.echo(f"{weight.__name__} {dtype} {count} rows: {'; '.join(found)}")
 
 
 if __name__ == "__main__":

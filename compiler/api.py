@@ -122,11 +122,12 @@ def compile(
     trains the callable. Later replacements (``load_state_dict(assign=True)``, another ``nn.Linear``) take effect at the next
     call. A call raises InputError where a replacement does not fit what was compiled, or where other state that the model
     reads has changed: attributes, contents of lists and dictionaries, globals and closure variables, submodules or hooks.
-    ``training``: whether results carry gradients. The current train or eval mode of the model is compiled in, and so are the
-    casts of the active torch.autocast; calls must use the same autocast state. A model that cannot be captured runs in PyTorch,
-    with compiled parts and without a ``plan``, after a FallbackWarning. Raises CaptureError where that fails or options exclude
-    it, InputError where ``args`` is not a tuple or list or ``dynamic_shapes`` do not fit, PipelineError for an unknown option.
-    A call raises InputError for inputs that do not fit, or captures the model again for them if ``options.recompile`` is set.
+    ``training``: whether results carry gradients. The current train or eval mode of the model is compiled in, and the first
+    call in another one warns. So are the casts of the active torch.autocast; calls must use the same autocast state. A model
+    that cannot be captured runs in PyTorch, with compiled parts and without a ``plan``, after a FallbackWarning. Raises
+    CaptureError where that fails or options exclude it, InputError where ``args`` is not a tuple or list or ``dynamic_shapes``
+    do not fit, PipelineError for an unknown option. A call raises InputError for inputs that do not fit, or captures the model
+    again for them if ``options.recompile`` is set.
     """
     check_call(model, args, {} if kwargs is None else kwargs, dynamic_shapes)
     chosen = run_options(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -472,3 +473,27 @@ def test_lists_of_parameters_follow_them(options: dict[str, Any]) -> None:
     for _ in range(2):
         torch.testing.assert_close(compiled(x)[0], m(x)[0])
     assert compiled.plan._live is not None and compiled.plan._live.is_same()
+
+
+def test_another_mode_warns_once() -> None:
+    """A plan has the mode of its compilation. Modules that compute the same in both modes are not compared."""
+    dropped, x = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)).eval(), torch.randn(2, 3)
+    compiled, wanted = fxc.compile(dropped, (x,)), dropped(x)
+    dropped.train()
+    with pytest.warns(UserWarning, match=r"'1' is in train mode, but the plan computes what it did in eval mode"):
+        torch.testing.assert_close(compiled(x), wanted)
+    plain = nn.Sequential(nn.Linear(3, 3), nn.ReLU()).eval()
+    same = fxc.compile(plain, (x,))
+    plain.train()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(x), compiled(x)
+        dropped[1].eval(), compiled(x)
+
+
+def test_the_train_mode_is_compiled_in() -> None:
+    normed = nn.BatchNorm1d(3)
+    compiled = fxc.compile(normed, (torch.randn(4, 3),), training=True)
+    normed.eval()
+    with pytest.warns(UserWarning, match="the model' is in eval mode, but the plan computes what it did in train mode"):
+        compiled(torch.randn(4, 3))

@@ -212,3 +212,13 @@ def test_loops_of_numbers_and_of_blocks() -> None:
     """Rows with a loop each, which all lanes of the row share."""
     module = check_function(lambda n, x: x + torch.gcd(n, n + 6), torch.arange(12).reshape(12, 1), torch.rand(12, 50))
     assert [str(op.operands[0].type) for op in module.walk() if isinstance(op, IterateOp)] == ["i1"]
+
+
+@pytest.mark.share(9)
+@pytest.mark.parametrize("name", ["nan", "posinf", "neginf"])
+@pytest.mark.parametrize("number", [1e300, -1e300, 3.4028235e38, 3.40282355e38, 3.4028236e38, 7.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_numbers_instead_of_nan_beyond_the_dtype(number: float, name: str, dtype: torch.dtype) -> None:
+    x = torch.tensor([math.nan, 1.0, math.inf, -math.inf], dtype=dtype)
+    found = fxc.compile(lambda x: torch.nan_to_num(x, **{name: number}), (x,), options={"target": "host"})(x)
+    torch.testing.assert_close(found, torch.nan_to_num(x, **{name: number}), rtol=0, atol=0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import AbstractContextManager
-from types import CellType, MappingProxyType
+from functools import cache
+from types import CellType, FunctionType, MappingProxyType
 from typing import Any, NamedTuple, Protocol, cast
 
 import torch
@@ -23,7 +25,7 @@ _WIDEST = 100
 """The longest text of a value in a message, in characters."""
 
 _STATE = ("_parameters", "_buffers", "_modules", "_is_full_backward_hook", "training")
-"""Attributes of a module that are compared separately, or ignored: a backward hook flag and the mode, which a plan fixes."""
+"""Attributes of a module that are compared separately, or ignored: a backward hook flag."""
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
@@ -75,6 +77,7 @@ class LiveModel:
     ) -> None:
         self.roots, self.state, self.lock, self.at_start = dict(roots), state, lock, sorted(state.keys() & at_start)
         self.python, self.training, self._kinds = python, training, (*_HOOKS, *_BACKWARD_HOOKS * training)
+        self._modes = {path: module.training for path, module in _modules(self.roots) if _reads_mode(type(module))}
         self._watch()
 
     def _watch(self) -> None:
@@ -87,6 +90,7 @@ class LiveModel:
         for path, module in self._modules.items():
             tables = [module._modules, *(getattr(module, kind) for kind in self._kinds)]
             places += (Read(table, key, value) for table in tables for key, value in table.items())
+            places += [Read(vars(module), "training", module.training)] * (path in self._modes)
             stores += tables
             for store in (module._parameters, module._buffers):
                 for name, tensor in store.items():
@@ -125,12 +129,24 @@ class LiveModel:
             if offset := tensor.storage_offset():
                 message, hint = starts_later(repr(name), f"give the model a copy, {name}.clone()", offset)
                 raise InputError(message, hint=hint)
+        self._warn_of_mode()
         owners = dict[int, int]()
         for old_id, new in found.items():
             if new.numel() and owners.setdefault(new.untyped_storage()._cdata, old_id) != old_id and id(new) != old_id:
                 path = next(path for path, tensor in self._tensors.items() if id(tensor) == old_id)
                 raise InputError(f"{path!r} was replaced by what shares memory with another tensor of the model", hint=_AGAIN)
         return {old: new for old, new in found.items() if id(new) != old}
+
+    def _warn_of_mode(self) -> None:
+        """Warn once if a module that reads its mode is in another one than that of compilation, which the plan computes."""
+        changed = [path for path, mode in self._modes.items() if vars(self._modules[path]).get("training") is not mode]
+        if changed:
+            modes = ("eval", "train")[:: 1 if self._modes[changed[0]] is False else -1]
+            self._modes = {}
+            message = (
+                f"{changed[0] or 'the model'!r} is in {modes[1]} mode, but the plan computes what it did in {modes[0]} mode"
+            )
+            warnings.warn(f"{message}; {_AGAIN} after {modes[1]}()", stacklevel=2)
 
     def _hooks_of(self, module: torch.nn.Module) -> list[Any]:
         return [hook for kind in self._kinds for hook in getattr(module, kind).values()]
@@ -161,6 +177,13 @@ class LiveModel:
 def _modules(roots: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn.Module]]:
     for root, module in roots.items():
         yield from ((_joined(root, path), inner) for path, inner in cast(Any, module).named_modules(remove_duplicate=False))
+
+
+@cache
+def _reads_mode(type: type[torch.nn.Module]) -> bool:
+    """Whether a method of a class of modules names ``training``."""
+    methods = [value for base in type.__mro__ if base is not torch.nn.Module for value in vars(base).values()]
+    return any("training" in value.__code__.co_names for value in methods if isinstance(value, FunctionType))
 
 
 def _joined(path: str, name: str) -> str:

@@ -11,16 +11,16 @@ from types import MappingProxyType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import device, is_tensor, sizes, strides, tensor_type
-from fxc.dialects.attributes.values import bool_attr, dtype_attr, isa
+from fxc.dialects.attributes.values import NONE, Tree, bool_attr, dtype_attr, float_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
-from fxc.passes.analysis.matching import dtype
+from fxc.passes.analysis.matching import dtype, number
 from fxc.passes.operators.float8 import split_float8
 from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import INTEGERS, Scalar, computation_dtype, machine_type
-from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.decomposition import decompose, put_in_place
 
 
 def dimensions(op: TorchOp) -> list[int]:
@@ -126,6 +126,23 @@ def _extreme(first: str, second: str) -> Parts:
     return Parts(When.BESIDE, partial(split_extreme, f"aten.{first}.default", f"aten.{second}.default"))
 
 
+_LARGEST, _INFINITE = 2.0**128 - 2.0**104, 2.0**128 - 2.0**103
+"""The largest number of float32, and the number from which on its conversion is an infinity."""
+
+
+def split_nan_to_num(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """PyTorch's decomposition, for numbers that float32 has: the operator converts larger ones, and the decomposition raises"""
+    bound, changed = op.bound(), dict[str, Tree]()
+    for name in ("nan", "posinf", "neginf") if dtype(op.results[0].type) == "float32" else ():
+        if _LARGEST < abs(value := number(bound.get(name, NONE)) or 0.0) < math.inf:
+            changed[name] = float_attr(math.copysign(math.inf if abs(value) >= _INFINITE else _LARGEST, value))
+    if not changed:
+        return decompose(ctx, op)
+    other = op.rebuilt({**bound, **changed})
+    put_in_place(op, [other], [(op.results[0], other.results[0])])
+    return [other]
+
+
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each("sum.default sum.dim_IntList", SUM, is_lone=True),
@@ -185,7 +202,8 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("mse_loss.default l1_loss.default smooth_l1_loss.default huber_loss.default", parts=FOR_KERNELS),
         **each("kl_div.default binary_cross_entropy.default", parts=FOR_KERNELS),
         **each("binary_cross_entropy_with_logits.default", parts=FOR_KERNELS),
-        **each("glu.default nan_to_num.default cumprod_backward.default", parts=FOR_KERNELS),
+        **each("glu.default cumprod_backward.default", parts=FOR_KERNELS),
+        **each("nan_to_num.default", parts=Parts(When.KERNELS, split_nan_to_num)),
         **each("upsample_nearest1d.default upsample_nearest2d.default upsample_nearest3d.default", parts=FOR_KERNELS),
         **each("upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec", parts=FOR_KERNELS),
         **each("_upsample_nearest_exact1d.default _upsample_nearest_exact1d.vec", parts=FOR_KERNELS),
