@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -127,3 +127,29 @@ def test_a_graph_without_passes_says_so(inputs: tuple[Tensor, Tensor]) -> None:
     program.later = None
     with pytest.raises(fxc.errors.InputError, match="is not specialized for the gradients that come in"):
         weigh(to_fx(program)(*inputs)[0]).backward()
+
+
+class Frozen(nn.Module):
+    """A part in inference mode before one that is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    @torch.inference_mode()
+    def features(self, x: Tensor) -> Tensor:
+        return self.first(x)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.features(x), self.second(self.features(x)).sum()
+
+
+def test_inference_mode_in_a_model() -> None:
+    """Its results need no gradient, as under ``no_grad``; eager mode cannot save them for a backward."""
+    model, x = Frozen(), torch.randn(2, 3)
+    features, total = fxc.compile(model, (x,), training=True)(x)
+    assert not features.requires_grad
+    torch.testing.assert_close(features, model.features(x))
+    total.backward()
+    assert model.first.weight.grad is None
+    torch.testing.assert_close(model.second.weight.grad, features.sum(0).expand(3, 3))

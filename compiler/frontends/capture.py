@@ -28,6 +28,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_on
 from fxc.bridge import autograd_functions
 from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes, states_as_in_eager
 from fxc.bridge.flex_attention import attention_by_scores
+from fxc.bridge.inference_mode import inference_as_no_grad
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
@@ -102,7 +103,7 @@ def capture(
         if changed.is_needed or route == "export":
             module = changed.around(model if isinstance(model, torch.nn.Module) else FunctionModule(model))
         lock = compile_lock(dynamo=route in ("dynamo", "make_fx"))
-        with lock, quiet(), in_all_fakes(), dropouts_as_in_eager(), attention_by_scores():
+        with lock, quiet(), in_all_fakes(), dropouts_as_in_eager(), attention_by_scores(), inference_as_no_grad():
             if route == "symbolic_trace":
                 return _symbolic_trace(model, args, kwargs, concrete_args or {}, tracer() if callable(tracer) else tracer)
             if route == "dynamo":
