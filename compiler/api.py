@@ -187,6 +187,8 @@ class _PlanMaker:
                 raise CaptureError("DTensors have static sizes, and one layout for a plan", hint=f"use {TORCH_COMPILE}")
             if is_local and training:
                 return self._train(args, kwargs)
+            if training:
+                _refuse_memory_options(self.options)
             local = capture_local(self.model, args, kwargs) if is_local else None
             if local is None:
                 program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
@@ -235,7 +237,7 @@ class _PlanMaker:
         gradients = [None if gradient is None else DTensorPart.of(*gradient) for gradient in joint.gradients]
         with autocast.off():
             options = with_machine(replace(self.options, check_numerics=False), AOT, joint.program)
-            split = str(PassSpec.of("joint", budget=options.memory_budget))
+            split = joint_pipeline(options)
             Passes(split, options).run(joint.program)
             forward, backward = parts_of(joint.graph, joint.program, len(joint.results))
             run = compile_part(program_of(forward, import_fx), options)
@@ -387,6 +389,19 @@ def _refuse_idle_streams(flow: Flow, options: Options) -> None:
     else:
         return
     raise PipelineError(f"streams is {options.streams}, but {why}", hint=hint)
+
+
+def _refuse_memory_options(options: Options) -> None:
+    """PipelineError for what only the partition of a joint graph obeys: autograd saves what these plans need."""
+    for name in ("memory_budget", "offload"):
+        if (value := getattr(options, name)) != getattr(Options, name):
+            message = f"{name} is {value!r}, but fxc.compile(training=True) partitions no joint graph of a model without DTensors"
+            raise PipelineError(message, hint=f"leave it out, or train by {TORCH_COMPILE}, which obeys it")
+
+
+def joint_pipeline(options: Options) -> str:
+    """The text of the pipeline ``joint`` with ``options.memory_budget`` and ``options.offload``."""
+    return str(PassSpec.of("joint", budget=options.memory_budget, offload=options.offload))
 
 
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:

@@ -18,13 +18,12 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from fxc.api import compile_boxed_part, compile_inference, compile_part, run_options, with_machine
+from fxc.api import compile_boxed_part, compile_inference, compile_part, joint_pipeline, run_options, with_machine
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.driver.gc_pause import collections_paused
-from fxc.driver.pipeline_text import PassSpec
 from fxc.errors import CaptureError, FallbackWarning, FxcError, NumericsError
 from fxc.export.joint_modules import modules_of, program_of
 from fxc.frontends.dynamo_attention import fuse_attention
@@ -126,11 +125,6 @@ def _fall_back(options: Options, instead: str, error: FxcError) -> None:
     if not options.fallback:
         raise error
     warnings.warn(f"{instead}: {error}", FallbackWarning, stacklevel=3)
-
-
-def joint_pipeline(options: Options) -> str:
-    """The text of the pipeline ``joint`` with ``options.memory_budget`` and ``options.offload``."""
-    return str(PassSpec.of("joint", budget=options.memory_budget, offload=options.offload))
 
 
 def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:

@@ -292,6 +292,13 @@ def test_streams_where_there_are_none(options: dict[str, Any], training: bool, w
         fxc.compile(Net().eval(), (x(),), training=training, options={**options, "streams": 2})
 
 
+@pytest.mark.parametrize(("name", "value"), [("memory_budget", 0.5), ("memory_budget", "64MiB"), ("offload", 1)])
+def test_memory_options_where_no_joint_graph_is_partitioned(name: str, value: float | str) -> None:
+    with pytest.raises(PipelineError, match=rf"{name} is {value!r}, but .*\n.*torch.compile\(model, backend='fxc'\)"):
+        fxc.compile(Net(), (x(),), training=True, options={name: value})
+    assert fxc.compile(Net().eval(), (x(),), options={name: value}).plan.training is False
+
+
 def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FXC_PRINT_IR", "1")
     monkeypatch.setenv("FXC_PIPELINE", "lower-to-torch,dce")

@@ -11,7 +11,7 @@ from typing import Any
 from xdsl.dialects.builtin import UnitAttr
 
 import fxc
-from fxc.api import pipeline_for, with_machine
+from fxc.api import joint_pipeline, pipeline_for, with_machine
 from fxc.compilation.passes import Passes
 from fxc.dialects.plan import BOXED
 from fxc.errors import CaptureError, InputError
@@ -24,7 +24,7 @@ from fxc.runtime.units import bytes_text
 from fxc.tools.command_line import progress
 from fxc.tools.sources import ModelSource, load_source
 from fxc.tools.svg_plot import BLUE, GREY, ORANGE, svg_plot
-from fxc.torch_compile import capture_joint, joint_pipeline
+from fxc.torch_compile import capture_joint
 
 
 @dataclass(frozen=True)
