@@ -233,7 +233,7 @@ class _PlanMaker:
         state, count = {**joint.state}, len(joint.state)
         taken = signature_of(joint.program).inputs[count : count + len(joint.names)]
         inputs = tuple(replace(spec, name=name) for spec, name in zip(taken, joint.names, strict=True))
-        signature, captured = Signature(inputs, joint.nesting, {}, autocast.current()), joint.program.copy()
+        signature, captured = with_constants(Signature(inputs, joint.nesting, {}), args, kwargs), joint.program.copy()
         gradients = [None if gradient is None else DTensorPart.of(*gradient) for gradient in joint.gradients]
         with autocast.off():
             options = with_machine(replace(self.options, check_numerics=False), AOT, joint.program)

@@ -148,6 +148,15 @@ def test_results_without_gradients_and_nestings(mesh: dist.DeviceMesh) -> None:
     assert isinstance(weight.grad, DTensor) and weight.grad.placements == weight.placements
 
 
+def test_numbers_in_a_step_are_those_of_the_example(mesh: dist.DeviceMesh) -> None:
+    weight = tensor(mesh, BOTH, 4, 4).requires_grad_()
+    compiled = fxc.compile(lambda weight, times=2, _="": weight * times, (weight, 2), training=True)
+    torch.testing.assert_close(compiled(weight, 2).to_local(), weight.to_local() * 2)
+    for given, message in (((weight, 3), "input times is 3, but 2 was baked in"), ((weight, 2, "x"), "2 positional inputs")):
+        with pytest.raises(InputError, match=message):
+            compiled(*given)
+
+
 def test_what_compile_refuses(mesh: dist.DeviceMesh) -> None:
     x, model = tensor(mesh, [Shard(0), Replicate()], 8, 16), replicated(mesh)
     with pytest.raises(CaptureError, match="no result of the model requires a gradient"):

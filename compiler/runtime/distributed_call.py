@@ -55,8 +55,8 @@ class DistributedCall:
         for name, (whole, local) in self.weights.items():
             if whole._local_tensor is not local:
                 raise InputError(f"{name!r} has another local tensor than when it was compiled", hint="compile again")
-        gradients = self.gradients or [None] * len(leaves)
-        local = [local_of(*each) for each in zip(leaves, gradients, strict=len(leaves) == len(self.names))]
+        gradients = self.gradients if len(self.gradients) == len(leaves) else [None] * len(leaves)
+        local = [local_of(*each) for each in zip(leaves, gradients, strict=True)]
         local_args, local_kwargs = tree_unflatten(local, nesting)
         returned, nesting = tree_flatten(self.run(*local_args, **local_kwargs))
         return tree_unflatten([_whole(*each) for each in zip(returned, self.results, strict=True)], nesting)
