@@ -44,32 +44,29 @@ SCHEDULED = "lower-to-torch,canonicalize,apply-patterns,distributed,convert-torc
 @contextmanager
 def recorded() -> Generator[Recorded]:
     """Record the forward and the backward that torch.compile compiles in this context."""
-    found, names = Recorded(), ("compile_part", "compile_boxed_part")
-    compilers = {name: getattr(torch_compile, name) for name in names}
+    found, compile, function_of = Recorded(), torch_compile.compile_graph, torch_compile.function_of
 
-    def recording(compiler: Callable[..., Any]) -> Callable[..., Any]:
-        def compile(program: fxc.Program, options: fxc.Options) -> Callable[..., Any]:
-            found.programs.append(program.copy())
-            run = compiler(program, options)
+    def recording(program: fxc.Program, *args: Any, **options: Any) -> Any:
+        found.programs.append(program.copy())
+        return compile(program, *args, **options)
 
-            def timed(*args: Any) -> Any:
-                start = perf_counter()
-                try:
-                    return run(*args)
-                finally:
-                    found.seconds += perf_counter() - start
+    def timing(plan: Any, *, boxed: bool) -> Callable[..., Any]:
+        run = function_of(plan, boxed=boxed)
 
-            return timed
+        def timed(inputs: list[Any]) -> Any:
+            start = perf_counter()
+            try:
+                return run(inputs)
+            finally:
+                found.seconds += perf_counter() - start
 
-        return compile
+        return timed
 
     try:
-        for name, compiler in compilers.items():
-            setattr(torch_compile, name, recording(compiler))
+        torch_compile.compile_graph, torch_compile.function_of = recording, timing
         yield found
     finally:
-        for name, compiler in compilers.items():
-            setattr(torch_compile, name, compiler)
+        torch_compile.compile_graph, torch_compile.function_of = compile, function_of
 
 
 @dataclass

@@ -46,7 +46,7 @@ from fxc.frontends.in_parts import compiled_in_parts, in_modes, modes_of
 from fxc.frontends.state_reads import StateReads
 from fxc.numerics.call_check import watch_first_call
 from fxc.options import AUTO, Options
-from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
+from fxc.pipelines import AOT, INFERENCE, TRAINING
 from fxc.program.program import Program, require_program
 from fxc.program.program_signature import (
     mark_gradients,
@@ -240,8 +240,8 @@ class _PlanMaker:
             split = joint_pipeline(options)
             Passes(split, options).run(joint.program)
             forward, backward = parts_of(joint.graph, joint.program, len(joint.results))
-            run = compile_part(program_of(forward, import_fx), options)
-            back = compile_boxed_part(program_of(backward, import_fx), options)
+            run = compile_graph(program_of(forward, import_fx), options).flat()
+            back = compile_graph(program_of(backward, import_fx), options, boxed=True).boxed()
         function = differentiable(run, back, joint.differentiated)
 
         def step(*local: Any) -> Any:
@@ -275,24 +275,13 @@ def _title(model: Any) -> str:
     return getattr(model, "__name__", type(model).__name__)
 
 
-def compile_part(program: Program, options: Options) -> Callable[..., Any]:
-    """Compile a forward or backward graph of AOTAutograd, given as a program, to a function. The program is changed."""
-    return _compile_program(program, options, AOT).flat()
+def compile_graph(program: Program, options: Options, flow: Flow = AOT, *, boxed: bool = False) -> ExecutionPlan:
+    """Compile a graph of AOTAutograd, given as a program. The program is changed.
 
-
-def compile_boxed_part(program: Program, options: Options) -> Callable[[list[Any]], Any]:
-    """``compile_part`` for inputs in one list, which the function may empty to release each after its last use."""
-    if not options.cuda_graphs:  # which copy the inputs
+    ``boxed``: for inputs in one list, which the function may empty to release each after its last use.
+    """
+    if boxed and not options.cuda_graphs:  # which copy the inputs
         program.main.attributes[BOXED] = UnitAttr()
-    return _compile_program(program, options, AOT).boxed()
-
-
-def compile_inference(program: Program, options: Options) -> Callable[..., Any]:
-    """Compile a graph that is captured where gradients are off, given as a program. The program is changed."""
-    return _compile_program(program, options, AOT_INFERENCE).flat()
-
-
-def _compile_program(program: Program, options: Options, flow: Flow) -> ExecutionPlan:
     options = with_machine(options, flow, program)
     return _plan_of(program, Passes(pipeline_for(flow, options), options), signature_of(program))
 

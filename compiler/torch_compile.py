@@ -18,12 +18,14 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from fxc.api import compile_boxed_part, compile_inference, compile_part, joint_pipeline, run_options, with_machine
+from fxc.aot_cache import CachedGraph, function_of, in_cache
+from fxc.api import compile_graph, joint_pipeline, run_options, with_machine
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.driver.gc_pause import collections_paused
+from fxc.driver.named_pipeline import Flow
 from fxc.errors import CaptureError, FallbackWarning, FxcError, NumericsError
 from fxc.export.joint_modules import modules_of, program_of
 from fxc.frontends.dynamo_attention import fuse_attention
@@ -36,7 +38,7 @@ from fxc.frontends.layouts import Layouts
 from fxc.frontends.object_arguments import ObjectArguments, without_objects
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
-from fxc.pipelines import AOT, parse_pipeline
+from fxc.pipelines import AOT, AOT_INFERENCE, parse_pipeline
 from fxc.program.program import Program
 from fxc.runtime.shared_memory import shared_pair
 from fxc.semantics.windows import replace_windows
@@ -55,25 +57,33 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         return graph
     thawed, layouts = replace(chosen, freeze=False), Layouts.of(graph, inputs)
 
+    def made(aot_graph: GraphModule, program: Program, flow: Flow, *, boxed: bool = False) -> CachedGraph:
+        plan = compile_graph(program, thawed, flow, boxed=boxed)
+        run = ObjectArguments.of(aot_graph).around(function_of(plan, boxed=boxed))
+        return CachedGraph(run, plan, program.key, boxed)
+
     def backward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        run = compile_boxed_part(program_of(aot_graph, layouts.imported), thawed)
-        return ObjectArguments.of(aot_graph).around(run)
+        return made(aot_graph, program_of(aot_graph, layouts.imported), AOT, boxed=True)
 
     def forward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        run = compile_part(program_of(aot_graph, layouts.imported), thawed)
-        return ObjectArguments.of(aot_graph).around(make_boxed_func(run))
+        return made(aot_graph, program_of(aot_graph, layouts.imported), AOT)
 
     def infer(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        run = compile_inference(layouts.imported(aot_graph), thawed)
-        return ObjectArguments.of(aot_graph).around(make_boxed_func(run))
+        return made(aot_graph, layouts.imported(aot_graph), AOT_INFERENCE)
 
     def freeze(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return_views_of_inputs(aot_graph)
-        make, objects = partial(compile_inference, options=chosen), ObjectArguments.of(aot_graph)
-        plain, weights = without_objects(aot_graph), objects.indices(_weights())
-        return objects.around(make_boxed_func(FrozenGraph(plain, layouts.imported, weights, make, chosen.cache_size)))
+        plain, objects = without_objects(aot_graph), ObjectArguments.of(aot_graph)
+        frozen = FrozenGraph(
+            plain,
+            layouts.imported,
+            objects.indices(_weights()),
+            lambda program: compile_graph(program, chosen, AOT_INFERENCE).flat(),
+            chosen.cache_size,
+        )
+        return objects.around(make_boxed_func(frozen))
 
     compiled = _compiled_by_aot_autograd(
         graph,
@@ -84,7 +94,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         partition_fn=partial(partition, thawed, layouts),
         inference_compiler=freeze if chosen.freeze else infer,
     )
-    written = _written(len(inputs))
+    written = _written(compiled, len(inputs))
     return _unless_shared(compiled, graph, written) if written else compiled
 
 
@@ -143,7 +153,8 @@ def capture_joint(model: Callable[..., Any], args: Sequence[Any]) -> Program:
 
     def backend(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         split = partial(record, graph, Layouts.of(graph, inputs))
-        return _compiled_by_aot_autograd(graph, inputs, run_options(None), fw_compiler=_unchanged, partition_fn=split)
+        options = replace(run_options(None), cache_plans=False)
+        return _compiled_by_aot_autograd(graph, inputs, options, fw_compiler=_unchanged, partition_fn=split)
 
     try:
         torch.compile(model, backend=backend, fullgraph=True)(*args)
@@ -169,8 +180,6 @@ def _compiled_by_aot_autograd(
     def run(program: Program, pipeline: str) -> None:
         Passes(pipeline, quiet).run(program)
 
-    # with mutations in it, a graph writes inputs directly, so that a kernel can compute into them
-    backend = aot_autograd(keep_inference_input_mutations=True, **compilers)
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
@@ -181,7 +190,9 @@ def _compiled_by_aot_autograd(
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
     with collections_paused(), in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():
-        return backend(graph, inputs)
+        with in_cache(graph, inputs, options, compilers) as stored:
+            # with mutations in it, a graph writes inputs directly, so that a kernel can compute into them
+            return aot_autograd(keep_inference_input_mutations=True, **stored)(graph, inputs)
 
 
 def _unless_shared(compiled: Callable[..., Any], graph: GraphModule, written: Set[int]) -> Callable[..., Any]:
@@ -197,13 +208,12 @@ def _unless_shared(compiled: Callable[..., Any], graph: GraphModule, written: Se
     return run
 
 
-def _written(count: int) -> Set[int]:
-    """Indices of the ``count`` inputs of the graph that AOTAutograd compiled that are written.
+def _written(compiled: Callable[..., Any], count: int) -> Set[int]:
+    """Indices of the ``count`` inputs of the graph that AOTAutograd ``compiled``, or found in its cache, that are written.
 
     With DTensors the metadata is that of their parts; then all count if one is written.
     """
-    metadata = TracingContext.get().fw_metadata
-    assert metadata is not None
+    metadata = TracingContext.get().fw_metadata or cast(Any, compiled).serialize().runtime_metadata
     if len(metadata.input_info) > count:
         return set(range(count)) if any(info.mutates_data for info in metadata.input_info) else set()
     return {i for i, info in enumerate(metadata.input_info, count - len(metadata.input_info)) if info.mutates_data}

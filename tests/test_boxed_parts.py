@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fxc.api import compile_boxed_part
+from fxc.api import compile_graph
 from fxc.frontends.import_fx import import_fx
 from fxc.measure.peak import peak_bytes
 from fxc.options import Options
@@ -29,7 +29,7 @@ def inputs() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def part() -> Callable[[list[Any]], Any]:
-    return compile_boxed_part(import_fx(make_fx(function)(*inputs())), Options(target="host"))
+    return compile_graph(import_fx(make_fx(function)(*inputs())), Options(target="host"), boxed=True).boxed()
 
 
 def test_an_input_is_released_after_its_last_use(part: Callable[[list[Any]], Any]) -> None:
@@ -60,5 +60,5 @@ def test_grad_mode_is_restored(part: Callable[[list[Any]], Any]) -> None:
 
 def test_a_graph_takes_the_list() -> None:
     given = inputs()
-    part = compile_boxed_part(import_fx(make_fx(function)(*given)), Options(target=None))
+    part = compile_graph(import_fx(make_fx(function)(*given)), Options(target=None), boxed=True).boxed()
     torch.testing.assert_close(part(list(given)), function(*given))

@@ -10,7 +10,7 @@ from torch import distributed
 from xdsl.dialects.func import FuncOp
 
 import fxc
-from fxc.api import compile_part
+from fxc.api import compile_graph
 from fxc.dialects.dist import CollectiveOp
 from fxc.measure.links import measure
 from fxc.measure.operation_times import fuse_for_host, operation_times
@@ -70,7 +70,7 @@ def check_rank() -> None:
     for found in (
         fxc.Interpreter(scheduled).run(*inputs),
         fxc.to_fx(scheduled)(*inputs),
-        compile_part(fxc.Program.parse(text), Options(target="host"))(*inputs),
+        compile_graph(fxc.Program.parse(text), Options(target="host")).flat()(*inputs),
     ):
         torch.testing.assert_close(tuple(found), tuple(expected))
     parts = [torch.empty_like(inputs[1]) for _ in range(ranks)]

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, Module
 from xdsl.ir import Operation
 
 import fxc
-from fxc.api import compile_inference, run_options
+from fxc.api import compile_graph, run_options
 from fxc.bridge.expressions import canonical
 from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes import types
@@ -27,6 +27,7 @@ from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer, Vjp
 from fxc.errors import CaptureError, InputError
 from fxc.frontends.import_fx import import_fx
+from fxc.pipelines import AOT_INFERENCE
 from fxc.runtime.size_expressions import value_of
 from fxc.semantics import differentiate
 from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
@@ -147,7 +148,7 @@ def test_what_passes_assume_of_sizes_in_a_graph_of_aot_autograd_is_checked(targe
     program = import_fx(make_fx(lambda n, x: (x * 2,), tracing_mode="symbolic")(5, torch.randn(5, 3)))
     size = types.sizes(next(type for type in program.main.function_type.inputs if is_tensor(type)))[0]
     program.module.attributes[types.CONDITIONS] = ArrayAttr([str_attr(f"{size} < 9")])
-    compiled = compile_inference(program, run_options({"target": target}))
+    compiled = compile_graph(program, run_options({"target": target}), AOT_INFERENCE).flat()
     for rows in (5, 8):
         x = torch.randn(rows, 3)
         torch.testing.assert_close(compiled(rows, x)[0], x * 2)

@@ -76,11 +76,17 @@ def key_of(program: Program, *how: str, named: bool = True) -> str | None:
     ``named``: whether the names of values are part of the key. The names of a program that was built in this process and those
     of the same program read from text may differ if values in several blocks share a name.
     """
-    source = _source()
-    if source is None or program.live or _has_own_decompositions() or not _is_self_contained(program.module):
+    process = key_of_process()
+    if process is None or program.live or not _is_self_contained(program.module):
         return None
     text = print_module(program.module if named else _without_names(program.module))
-    return cache_key(text, places(program.module), _shared(program), *how, *_process(), source)
+    return cache_key(text, places(program.module), _shared(program), *how, *process)
+
+
+def key_of_process() -> tuple[str, ...] | None:
+    """What results depend on beside program and options: machine, settings of PyTorch, versions, source; None: not cached."""
+    source = _source()
+    return None if source is None or _has_own_decompositions() else (*_process(), source)
 
 
 def _without_names(module: ModuleOp) -> ModuleOp:
@@ -107,13 +113,20 @@ def find(key: str, program: Program) -> Entry | None:
 def find_ready(key: str, program: Program) -> Ready | None:
     """The entry of ``key`` as a host program over the tensors of ``program``; None if it is missing, damaged or has none."""
     try:
-        stored, context = _stored(key), program.context
-        if stored is None or stored.manifest["host"] is None:
-            return None
-        host, text = program_of(stored.host(), program.state, stored.kernels()[""]), stored.text(PROGRAM)
-        return Ready(host, lambda: parse_module(context, text, "cached plan"))
+        stored = _stored(key)
+        return None if stored is None or stored.manifest["host"] is None else _ready(stored, program)
     except Exception:  # as above
         return None
+
+
+def unpack_ready(entry: bytes) -> Ready:
+    """The entry of a program without tensors. Any error may be raised if it is damaged, or has no host program."""
+    return _ready(unpacked("cached plan", io.BytesIO(entry)), Program(ModuleOp([])))
+
+
+def _ready(stored: Reader, program: Program) -> Ready:
+    host, text = program_of(stored.host(), program.state, stored.kernels()[""]), stored.text(PROGRAM)
+    return Ready(host, lambda: parse_module(program.context, text, "cached plan"))
 
 
 def store(key: str, program: Program, kernels: Mapping[str, KernelCode], host: HostProgram | None = None) -> None:
@@ -128,6 +141,15 @@ def store(key: str, program: Program, kernels: Mapping[str, KernelCode], host: H
 def packed(key: str) -> bytes | None:
     """The entry of ``key`` as bytes, for ``put`` in another cache; None if it is missing or damaged."""
     return _folder().get(key)
+
+
+def packed_ready(key: str) -> bytes | None:
+    """``packed``, for ``unpack_ready``; None also where the entry has no host program."""
+    try:
+        stored = _stored(key)
+        return None if stored is None or stored.manifest["host"] is None else packed(key)
+    except Exception:  # as above
+        return None
 
 
 def put(key: str, entry: bytes) -> None:

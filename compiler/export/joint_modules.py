@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -32,12 +32,22 @@ from fxc.program.program import Program
 class JointPart(torch.nn.Module):
     """The forward or the backward of a joint graph, as a program. It runs as a graph, for tracing and debugging."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program | Callable[[], Program]) -> None:
         super().__init__()
-        self.program = program
+        self._program = program
+
+    @property
+    def program(self) -> Program:
+        if callable(self._program):
+            self._program = self._program()
+        return self._program
 
     def __deepcopy__(self, memo: Any) -> JointPart:
         return self
+
+    def __reduce__(self) -> Any:
+        """As text, which is parsed on first use: what AOTAutograd's cache stores for compiled autograd."""
+        return JointPart, (partial(Program.parse, self.program.text(debuginfo=True), self.program.state),)
 
     @cached_property
     def graph_module(self) -> GraphModule:
