@@ -6,12 +6,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
+from unittest import mock
 
 import torch
 from torch import compiler
 from torch._functorch import config
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+from torch._inductor import codecache
 from torch._inductor.output_code import OutputCode
 from torch.fx import GraphModule, Node
 
@@ -47,14 +49,14 @@ class CachedGraph(OutputCode):
         return self._run(cast(list[Any], inputs))
 
     def prepare_for_serialization(self) -> None:
-        """BypassAOTAutogradCache for a graph whose text does not represent it, or that is not a host program without weights."""
+        """BypassAOTAutogradCache for a graph that its text does not represent, or that is no host program without weights."""
         entry, plan = cache.packed_ready(self._key) if self._key is not None else None, self._plan
         if entry is None or plan is None or plan.host is None or plan.host.weights or plan.signature.returned is not None:
             raise BypassAOTAutogradCache("fxc cannot store a graph of this model")
         self._entry, self._signature = entry, signature_json(plan.signature)
         self._run = self._plan = None
 
-    def post_compile(self, *_: Any) -> None:
+    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """Make the function again. AOTAutograd compiles the graph if that raises."""
         ready = cache.unpack_ready(self._entry)
         signature = signature_from(self._signature, None)
@@ -89,6 +91,7 @@ def in_cache(
         for name, each in compilers.items()
     }
     with (
+        mock.patch.object(codecache, "init_backend_registration", lambda: None),  # imports the compiler that fxc replaces
         patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
         patch_compiler(cache_key_tag=f"{compiler.config.cache_key_tag} fxc {key}"),
     ):
@@ -97,14 +100,14 @@ def in_cache(
 
 def _is_cacheable(options: Options) -> bool:
     """Whether nothing but results is expected of a compilation with ``options``, and a host program is made."""
-    told = options.timing or options.strict or options.freeze or options.cuda_graphs or options.move_inputs
+    more = options.timing or options.strict or options.freeze or options.cuda_graphs or options.move_inputs
     named = options.target is not None or options.pipeline
-    return is_cached(options) and not told and bool(named) and not has_patterns(options.pipeline or "")
+    return is_cached(options) and not more and bool(named) and not has_patterns(options.pipeline or "")
 
 
 def _is_in_text(graph: GraphModule, inputs: Sequence[Any]) -> bool:
-    """Whether ``graph`` has no constant tensor and no operator of the user, and takes plain tensors and numbers of one rank."""
-    plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, torch.SymInt, int)
+    """Whether ``graph`` has no constant tensor, no operator of the user and one rank, and takes plain tensors of static sizes."""
+    plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return False
     if not all(type(each) in plain for each in inputs):

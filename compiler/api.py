@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -384,7 +384,9 @@ def _refuse_memory_options(options: Options) -> None:
     """PipelineError for what only the partition of a joint graph obeys: autograd saves what these plans need."""
     for name in ("memory_budget", "offload"):
         if (value := getattr(options, name)) != getattr(Options, name):
-            message = f"{name} is {value!r}, but fxc.compile(training=True) partitions no joint graph of a model without DTensors"
+            message = (
+                f"{name} is {value!r}, but fxc.compile(training=True) partitions no joint graph of a model without DTensors"
+            )
             raise PipelineError(message, hint=f"leave it out, or train by {TORCH_COMPILE}, which obeys it")
 
 
