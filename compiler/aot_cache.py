@@ -106,7 +106,7 @@ def _is_cacheable(options: Options) -> bool:
 
 
 def _is_in_text(graph: GraphModule, inputs: Sequence[Any]) -> bool:
-    """Whether ``graph`` has no constant tensor, no operator of the user and one rank, and takes plain tensors of static sizes."""
+    """Whether ``graph`` has no constant tensor and no operator of the user, and takes plain tensors of static sizes."""
     plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return False
