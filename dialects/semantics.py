@@ -115,7 +115,7 @@ class Semantics(Protocol):
     def autocast(self, op: Operation, state: Mapping[str, str | None]) -> Mapping[int, str]:
         """The operands that autocast casts before ``op``, with the dtype.
 
-        Autocast is on for the kinds of devices and dtypes of ``state`` (None: PyTorch's default). VerifyException where it
+        Autocast is on for the kinds of devices and dtypes of ``state`` (None: PyTorch's default). CaptureError where it
         changes ``op`` in another way.
         """
         ...

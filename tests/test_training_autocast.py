@@ -111,3 +111,14 @@ def test_a_plan_file_knows_its_autocast(tmp_path: Path) -> None:
         plan(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert_close(plan(x), model(x))
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_casts_inside_of_an_operator_are_refused(kind: type[nn.Module]) -> None:
+    """Autocast of a recurrent layer casts what the layer computes: a GRU without these casts has other numbers."""
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(fxc.errors.CaptureError, match="casts more than its operands") as error,
+    ):
+        fxc.compile(kind(4, 4).eval(), (torch.randn(2, 3, 4),))
+    assert "torch.compile(model, backend='fxc')" in str(error.value.hint)

@@ -20,9 +20,10 @@ from fxc.bridge.values import attribute_of, literal_of, tensor_of, value_of
 from fxc.dialects.attributes.types import SYMBOLS, is_tensor
 from fxc.dialects.equations import Snippet
 from fxc.dialects.semantics import Jvp, OutVariant, Vjp
+from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
-from fxc.errors import CaptureError, FxcError
+from fxc.errors import TORCH_COMPILE, CaptureError, FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.runtime import second_backward
 from fxc.semantics.convert import convert
@@ -159,7 +160,7 @@ State = Mapping[str, str | None]
 
 
 def casts(op: Operation, state: State, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> dict[int, str]:
-    """Return operand -> dtype. VerifyException if the call is rejected, or if autocast does more than casts of operands."""
+    """Return operand -> dtype. CaptureError if the call is rejected, or if autocast does more than casts of operands."""
     return evaluate(lambda world: _watched(op, state, world, interpreter), symbols)
 
 
@@ -168,32 +169,33 @@ def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Referen
         fakes = {value: world.fake(value.type) for value in dict.fromkeys(op.operands)}
         operands = [fakes[value] for value in op.operands]
         try:
-            expected, under = _run(op, operands, state, interpreter)
+            under, calls = _run(op, operands, state, interpreter)
             own = _casts_when_disabled(op, operands, interpreter) if under else {}
             found = {i: dtype for i, dtype in under.items() if own.get(i) is not dtype}
             cast = [value.to(found[i]) if i in found else value for i, value in enumerate(operands)]
-            result, _ = _run(op, cast, {}, interpreter)
-        except VerifyException:
-            raise
+            if _run(op, cast, {}, interpreter)[1] != calls:
+                raise VerifyException("autocast casts more than its operands")
         except Exception as error:
-            raise VerifyException(f"{op.name} cannot run under autocast: {error}") from error
-    if _dtypes(expected) != _dtypes(result):
-        raise VerifyException(f"autocast changes {op.name} by more than casts of its operands")
+            message = f"{op.name} cannot run under autocast: {error}"
+            raise CaptureError(message, place=place_of(op), hint=f"use {TORCH_COMPILE}") from error
     return {i: str(dtype).removeprefix("torch.") for i, dtype in sorted(found.items())}
 
 
 def _casts_when_disabled(op: Operation, operands: list[Any], interpreter: ReferenceInterpreter) -> dict[int, torch.dtype]:
     """Return the leading casts with autocast off; empty if ``op`` rejects operands of several types then."""
     try:
-        return _run(op, operands, {}, interpreter)[1]
+        return _run(op, operands, {}, interpreter)[0]
     except RuntimeError:
         return {}
 
 
 def _run(
     op: Operation, operands: list[Any], state: State, interpreter: ReferenceInterpreter
-) -> tuple[Any, dict[int, torch.dtype]]:
-    """Run ``op`` with autocast on for ``state`` only; return its results, and the casts of operands before other operators."""
+) -> tuple[dict[int, torch.dtype], list[Any]]:
+    """Run ``op`` with autocast on for ``state`` only.
+
+    Returns the casts of operands before other operators, and these operators with the dtypes of their results.
+    """
     watch = _FirstCasts(operands)
     with ExitStack() as stack:
         for kind in torch._C._autocast_supported_devices():
@@ -201,13 +203,15 @@ def _run(
                 dtype = None if state.get(kind) is None else getattr(torch, str(state[kind]))
                 stack.enter_context(torch.autocast(kind, dtype=dtype, enabled=kind in state, cache_enabled=False))
         stack.enter_context(watch)
-        return interpreter.op(op, dict(zip(op.operands, operands, strict=True))), watch.found
+        interpreter.op(op, dict(zip(op.operands, operands, strict=True)))
+    return watch.found, watch.calls
 
 
 class _FirstCasts(TorchDispatchMode):
     def __init__(self, operands: list[Any]) -> None:
         super().__init__()
         self.operands, self.found, self.watching = operands, dict[int, torch.dtype](), True
+        self.calls = list[Any]()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -217,7 +221,10 @@ class _FirstCasts(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if func.namespace == "prim":  # queries of device or layout
             return result
-        self.watching = self.watching and func is torch.ops.aten._to_copy.default
+        is_cast = func is torch.ops.aten._to_copy.default
+        self.watching = self.watching and is_cast
+        if not is_cast:
+            self.calls.append((func, _dtypes(result)))
         if not self.watching:
             return result
         for i, operand in enumerate(self.operands):
@@ -227,4 +234,4 @@ class _FirstCasts(TorchDispatchMode):
 
 
 def _dtypes(values: Any) -> list[Any]:
-    return [value.dtype if isinstance(value, torch.Tensor) else type(value) for value in tree_leaves(list(values))]
+    return [value.dtype if isinstance(value, torch.Tensor) else type(value) for value in tree_leaves(values)]
