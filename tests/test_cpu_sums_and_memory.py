@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 
 import fxc
 from fxc.interpret.tile_level import run_kernel
+from fxc.measure.peak import peak_bytes
 from fxc.runtime.arena import LARGE, in_large_pages
 from fxc.runtime.memory_cache import CACHED_FROM
 from tests.tile_programs import NAMES, TARGETS, kernel_text, parse_kernel, run_native
@@ -98,3 +102,22 @@ def test_sums_of_many_rows_are_as_exact_as_eager(dynamic_shapes: Any) -> None:
     exact = (x.double() * 1.5).sum(0)
     assert compiled.plan.stats.launches == 1
     assert float(((compiled(x) - exact) / exact).abs().max()) < 4e-7
+
+
+def _counted(x: Tensor) -> Any:
+    return while_loop(
+        lambda i, s: i < 64, lambda i, s: (i + 1, s * 0.9 + x), (torch.zeros((), dtype=torch.int64), torch.zeros_like(x))
+    )[1]
+
+
+def _scanned(x: Tensor) -> Any:
+    return scan(lambda s, v: (s * 0.9 + v, v.clone()), torch.zeros(256, 256), torch.arange(64.0))[0] + x
+
+
+@pytest.mark.parametrize("loop", [_counted, _scanned])
+def test_loops_from_a_constant_release_each_state(loop: Callable[[Tensor], Any]) -> None:
+    x = torch.randn(256, 256)
+    compiled = fxc.compile(loop, (x,), options={"target": "host"})
+    torch.testing.assert_close(compiled(x), loop(x))
+    fxc.release_memory()
+    assert peak_bytes(lambda: compiled(x)) < 6 * x.nbytes
