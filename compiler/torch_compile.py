@@ -189,11 +189,17 @@ def _compiled_by_aot_autograd(
         _fall_back(options, "attention is not fused", error)
     guess = not _has_overlapping_result(graph)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
-    cached = in_cache(graph, inputs, options, compilers)
-    with collections_paused(), in_all_fakes(), in_all_decompositions(), in_all_functionalizations(), exact, EagerCalls():
-        with cached as stored:
-            # with mutations in it, a graph writes inputs directly, so that a kernel can compute into them
-            return aot_autograd(keep_inference_input_mutations=True, **stored)(graph, inputs)
+    with (
+        collections_paused(),
+        in_all_fakes(),
+        in_all_decompositions(),
+        in_all_functionalizations(),
+        exact,
+        EagerCalls(),
+        in_cache(graph, inputs, options, compilers) as stored,
+    ):
+        # with mutations in it, a graph writes inputs directly, so that a kernel can compute into them
+        return aot_autograd(keep_inference_input_mutations=True, **stored)(graph, inputs)
 
 
 def _unless_shared(compiled: Callable[..., Any], graph: GraphModule, written: Set[int]) -> Callable[..., Any]:
