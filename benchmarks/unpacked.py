@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import statistics
 import warnings
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import click
 import torch
@@ -49,11 +51,15 @@ def main(size: int, rows: str, rounds: int) -> None:
                 x, scale = torch.randn(count, size, dtype=dtype), torch.rand(size, size // 32, dtype=dtype)
                 floats, given = weight(packed, scale), (x, packed, scale)
 
-                def linear(x: Tensor, w: Tensor, scale: Tensor, weight=weight) -> Tensor:
+                def linear(x: Tensor, w: Tensor, scale: Tensor, weight: Callable[[Tensor, Tensor], Tensor] = weight) -> Tensor:
                     return F.linear(x, weight(w, scale))
 
                 torch._dynamo.reset()
-                functions = {"fxc": fxc.compile(linear, given), "Inductor": torch.compile(linear), "eager": linear}
+                functions: dict[str, Callable[..., Any]] = {
+                    "fxc": fxc.compile(linear, given),
+                    "Inductor": torch.compile(linear),
+                    "eager": linear,
+                }
                 calls = {name: partial(call, *given) for name, call in functions.items()} | {
                     "floats": partial(F.linear, x, floats)
                 }
