@@ -38,8 +38,8 @@ class Options:
     - ``autotune``: measure several configurations of each GPU kernel and cache the fastest on disk.
     - ``cache_plans``: cache compiled graphs on disk, beside the kernels, and load them for equal graphs.
     - ``cuda_graphs``: record the launches of a call on a GPU once, and replay them as one CUDA graph.
-    - ``memory_budget``: peak memory of a training step by ``torch.compile``, beside parameters and inputs: bytes, also as
-      ``"64MiB"``; or a fraction from 0, the lowest possible, to 1, where little is computed again.
+    - ``memory_budget``: peak memory of a training step by ``torch.compile``, or with DTensors, beside parameters and inputs:
+      bytes, also as ``"64MiB"``; or a fraction from 0, the lowest possible, to 1, where little is computed again.
     - ``offload``: bytes of tensors on accelerators, saved for the backward, to move to the host meanwhile, the largest first;
       or a fraction of them.
     - ``move_inputs``: copy inputs on another device than in the example to that device, instead of refusing them.
