@@ -54,6 +54,7 @@ NEEDS_TORCH = (
     "compiler/export",
     "compiler/artifact",
     "compiler/measure",
+    "compiler/aot_cache.py",
     "compiler/torch_compile.py",
     "compiler/transformer.py",
 )
