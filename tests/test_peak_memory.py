@@ -218,3 +218,20 @@ def test_tensors_of_the_program_are_not_saved() -> None:
     step = TrainingStep.of(parse(run_pass(module, "split-joint")))
     assert step is not None and step.results == 1
     assert step.memory().live == [256, 512, 1024, 1024]
+
+
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last])
+def test_gradients_of_convolutions_need_memory_inside_of_the_call(format: torch.memory_format) -> None:
+    """That of an image is not computed, so the peak is in the copies of the weight's gradient."""
+    image, weight = torch.randn(2, 32, 6, 6).to(memory_format=format), torch.randn(128, 32, 3, 3, requires_grad=True)
+
+    def step() -> None:
+        result = torch.conv2d(image, weight)
+        result.backward(torch.ones_like(result))
+        weight.grad = None
+
+    program = capture_joint(torch.conv2d, (image, weight))
+    simulated = TrainingStep.of(parse(run_pass(program.module, "lower-to-torch,partition-default,split-joint")))
+    assert simulated is not None
+    step()
+    assert simulated.memory(held=True).peak == pytest.approx(peak_bytes(step), rel=0.05)
