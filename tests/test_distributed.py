@@ -196,6 +196,19 @@ def test_threads_of_gloo_end_with_the_group(monkeypatch: pytest.MonkeyPatch) -> 
     assert mesh.size() == 1 and not any("gloo" in name for name in names)
 
 
+def test_a_restart_does_not_see_the_ranks_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchrun's store is the same after a restart."""
+    store, found = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False), list[bool]()
+    known = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "localhost", "MASTER_PORT": store.port}
+    for restart in (0, 1):
+        for name, value in (known | {"TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_RESTART_COUNT": restart}).items():
+            monkeypatch.setenv(name, str(value))
+        with process_group():
+            found.append(dist.distributed_c10d._get_default_store().check(["address"]))
+            dist.distributed_c10d._get_default_store().set("address", "a port")
+    assert found == [False, False]
+
+
 def train(*options: str, torchrun: tuple[str, ...] = ()) -> str:
     """What the example prints."""
     command = [

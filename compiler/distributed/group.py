@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.rendezvous import rendezvous
 
 from fxc.errors import CollectiveError
 
@@ -30,7 +31,13 @@ def process_group(timeout: float = 300) -> Generator[DeviceMesh]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
+    within = timedelta(seconds=timeout)
+    store, rank, ranks = next(rendezvous("env://", timeout=within))
+    store.set_timeout(within)
+    # torchrun's store outlives a restart, with the addresses of the ranks before it
+    store = c10d.PrefixStore(f"restart {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    backend = "nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=within)
     try:
         yield init_device_mesh(device, (dist.get_world_size(),))
     except Exception as error:
