@@ -187,7 +187,12 @@ def _compiled_by_aot_autograd(
         fuse_attention(graph, run)
     except FxcError as error:
         _fall_back(options, "attention is not fused", error)
-    guess = not _has_overlapping_result(graph)
+    # Whether elements of a result share memory, as those of unfold: AOTAutograd would copy gradients to such memory.
+    returned = [
+        leaf.meta.get("example_value") for leaf in tree_leaves(graph.graph.output_node().args) if isinstance(leaf, Node)
+    ]
+    types = [type_of(value) for value in returned if isinstance(value, torch.Tensor) and value.layout is torch.strided]
+    guess = not any(is_tensor(type) and overlaps(type) for type in types)
     exact = cast(Any, config).patch(guess_tangent_strides_as_outputs=guess)
     with (
         collections_paused(),
@@ -224,15 +229,6 @@ def _written(compiled: Callable[..., Any], count: int) -> Set[int]:
     if len(metadata.input_info) > count:
         return set(range(count)) if any(info.mutates_data for info in metadata.input_info) else set()
     return {i for i, info in enumerate(metadata.input_info, count - len(metadata.input_info)) if info.mutates_data}
-
-
-def _has_overlapping_result(graph: GraphModule) -> bool:
-    """Whether elements of a result share memory, as those of ``unfold``: AOTAutograd would copy gradients to such memory."""
-    returned = [
-        leaf.meta.get("example_value") for leaf in tree_leaves(graph.graph.output_node().args) if isinstance(leaf, Node)
-    ]
-    types = [type_of(value) for value in returned if isinstance(value, torch.Tensor) and value.layout is torch.strided]
-    return any(is_tensor(type) and overlaps(type) for type in types)
 
 
 def _weights() -> list[int]:

@@ -185,7 +185,17 @@ def _run(arguments: dict[str, Any]) -> int:
         print(listing(registry))
         return 0
     timer, statistics = Timer(), Statistics()
-    print_ir = _print_ir(arguments, registry)
+    print_ir = PrintIR(
+        write=_to_stderr,
+        before=_known(arguments["print_ir_before"], registry, "to print around"),
+        after=_known(arguments["print_ir_after"], registry, "to print around"),
+        before_all=arguments["print_ir_before_all"],
+        after_all=arguments["print_ir_after_all"],
+        after_change=arguments["print_ir_after_change"],
+        after_failure_too=arguments["print_ir_after_failure"],
+        debuginfo=arguments["print_debuginfo"],
+        generic=arguments["print_op_generic"],
+    )
     watchers = (statistics, print_ir) if arguments["statistics"] else (print_ir,)
     remarks = _known([ALIASES.get(str(name), str(name)) for name in arguments["remarks"]], registry, "to explain")
     options = _driver_options(arguments, registry)
@@ -199,9 +209,13 @@ def _run(arguments: dict[str, Any]) -> int:
     for problem in outcome.problems:
         print_error(problem)
     if arguments["timing"]:
-        print_timing(timer)
+        rows = [
+            (name, duration(wall), f"{share:.0%}", duration(cpu), str(calls) if calls else "")
+            for name, wall, share, cpu, calls in timer.rows()
+        ]
+        print_table("timing", ("", "wall", "share", "cpu", "calls"), rows, numbers=(1, 2, 3, 4))
     if arguments["statistics"]:
-        print_statistics(statistics)
+        print_table("statistics", ("pass", "ops before", "ops after", "counters"), statistics.rows(), numbers=(1, 2))
     return 1 if outcome.failed else 0
 
 
@@ -231,20 +245,6 @@ def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> Driver
     )
 
 
-def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
-    return PrintIR(
-        write=_to_stderr,
-        before=_known(arguments["print_ir_before"], registry, "to print around"),
-        after=_known(arguments["print_ir_after"], registry, "to print around"),
-        before_all=arguments["print_ir_before_all"],
-        after_all=arguments["print_ir_after_all"],
-        after_change=arguments["print_ir_after_change"],
-        after_failure_too=arguments["print_ir_after_failure"],
-        debuginfo=arguments["print_debuginfo"],
-        generic=arguments["print_op_generic"],
-    )
-
-
 def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozenset[str]:
     """``names`` as a set. PipelineError for a name that is not a pass."""
     for name in names:
@@ -255,18 +255,6 @@ def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozen
 
 
 # tables on stderr: rendered by rich on a terminal, plain text elsewhere
-
-
-def print_timing(timer: Timer) -> None:
-    rows = [
-        (name, duration(wall), f"{share:.0%}", duration(cpu), str(calls) if calls else "")
-        for name, wall, share, cpu, calls in timer.rows()
-    ]
-    print_table("timing", ("", "wall", "share", "cpu", "calls"), rows, numbers=(1, 2, 3, 4))
-
-
-def print_statistics(statistics: Statistics) -> None:
-    print_table("statistics", ("pass", "ops before", "ops after", "counters"), statistics.rows(), numbers=(1, 2))
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> None:

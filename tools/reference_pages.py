@@ -114,21 +114,16 @@ def _pipelines() -> str:
         "Names for `-p` of `fxc-opt` and for `fxc.run_passes`, from `compiler/pipelines.py`. With the suffix `-frozen`",
         "weights are frozen; with `-aten` there is no target, and the kernels of PyTorch run.\n",
     ]
-    docs = _pipeline_docs()
+    docs = dict[int, str]()
+    for statement, after in pairwise(ast.parse(inspect.getsource(pipelines)).body):
+        if isinstance(statement, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            docs[id(getattr(pipelines, ast.unparse(statement.targets[0])))] = str(after.value.value)
+    docs = {name: docs[id(value)] for name, value in {**NAMED, **FLOWS}.items() if id(value) in docs}
     for name, steps in NAMED.items():
         options = [f"- `{option}`" for option in steps.option_names()]
         lines += [f"## {name}\n", *([f"{_prose(docs[name])}\n"] if name in docs else [])]
         lines += [_fence("text", str(steps).replace(",", ",\n")), *(["Options:\n", *options, ""] if options else [])]
     return "\n".join(lines)
-
-
-def _pipeline_docs() -> dict[str, str]:
-    """Name -> the text below the definition of the pipeline or flow in ``compiler/pipelines.py``."""
-    docs = dict[int, str]()
-    for statement, after in pairwise(ast.parse(inspect.getsource(pipelines)).body):
-        if isinstance(statement, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            docs[id(getattr(pipelines, ast.unparse(statement.targets[0])))] = str(after.value.value)
-    return {name: docs[id(value)] for name, value in {**NAMED, **FLOWS}.items() if id(value) in docs}
 
 
 def _options() -> str:

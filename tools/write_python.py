@@ -66,7 +66,10 @@ class _Writer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = graph.graph.python_code("self")
-        self.imports += _imports(code.globals)
+        from torch.fx.graph_module import _format_import_block
+        from torch.package.importer import sys_importer
+
+        self.imports += _format_import_block(code.globals, sys_importer).strip().split("\n")
         body = ["super().__init__()"]
         if not prefix:
             body.append('state = load_file(Path(__file__).with_name("weights.safetensors"))')
@@ -140,10 +143,3 @@ def _tensors(owner: torch.nn.Module) -> dict[str, torch.Tensor]:
     plain = {name: value for name, value in vars(owner).items() if isinstance(value, torch.Tensor)}
     own = {**owner._parameters, **owner._buffers, **plain}
     return {name: tensor for name, tensor in own.items() if tensor is not None}
-
-
-def _imports(names: dict[str, object]) -> list[str]:
-    from torch.fx.graph_module import _format_import_block
-    from torch.package.importer import sys_importer
-
-    return _format_import_block(names, sys_importer).strip().split("\n")

@@ -103,7 +103,9 @@ class GraphImporter:
                     results = []
                 elif not target._schema.returns:
                     results = [NONE_TYPE]
-                return self.operator_class(target).build_call(args, kwargs, results, **more)
+                if target not in self.operator_classes:
+                    self.operator_classes[target] = self._find_operator_class(target)
+                return self.operator_classes[target].build_call(args, kwargs, results, **more)
             if isinstance(target, torch._ops.HigherOrderOperator):
                 names = region_names([*args, *kwargs.values()])
                 more["location"] = with_regions(more["location"], {name: self.region_places[name] for name in names})
@@ -133,12 +135,6 @@ class GraphImporter:
         return GetAttrOp.build_call(
             args, kwargs, [self.type_of(tensor) if value is None else results[0]], target=prefix + target, **more
         )
-
-    def operator_class(self, target: torch._ops.OpOverload) -> type[TorchOp]:
-        """Return the operation class of an operator, cached."""
-        if target not in self.operator_classes:
-            self.operator_classes[target] = self._find_operator_class(target)
-        return self.operator_classes[target]
 
     def _find_operator_class(self, target: torch._ops.OpOverload) -> type[TorchOp]:
         """Return the operation class; operators that are missing in the table, or differ, are declared in the module."""

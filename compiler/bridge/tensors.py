@@ -123,7 +123,16 @@ def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
     for part in symbolic_parts(values):
         for symbol in expression_of(part).free_symbols:
             if (name := symbol_name(symbol)) not in found:
-                found[name] = _symbol_facts(part.node.shape_env, symbol)
+                facts: dict[str, Attribute] = {}
+                hint = hints_of(part.node.shape_env).get(symbol)
+                if hint is not None and getattr(hint, "is_Integer", False):
+                    facts["hint"] = int_attr(int(hint))
+                bounds = part.node.shape_env.var_to_range.get(symbol)
+                if bounds is not None:
+                    for key, bound in (("min", bounds.lower), ("max", bounds.upper)):
+                        if bound.is_Integer and abs(int(bound)) < 2**31:
+                            facts[key] = int_attr(int(bound))
+                found[name] = DictionaryAttr(facts)
     return dict(sorted(found.items()))
 
 
@@ -134,19 +143,6 @@ def symbolic_parts(values: Sequence[Any]) -> Iterator[Any]:
         for part in [*value.shape, *value.stride()] if is_strided else [value]:
             if isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 yield part
-
-
-def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
-    facts: dict[str, Attribute] = {}
-    hint = hints_of(env).get(symbol)
-    if hint is not None and getattr(hint, "is_Integer", False):
-        facts["hint"] = int_attr(int(hint))
-    bounds = env.var_to_range.get(symbol)
-    if bounds is not None:
-        for key, bound in (("min", bounds.lower), ("max", bounds.upper)):
-            if bound.is_Integer and abs(int(bound)) < 2**31:
-                facts[key] = int_attr(int(bound))
-    return DictionaryAttr(facts)
 
 
 class FakeWorld:
@@ -361,7 +357,8 @@ class FakeWorld:
         if expression.is_Integer:
             return int(expression)
         renamed = self._renamed(expression)
-        return self.shape_env.create_symintnode(renamed, hint=_hint(renamed, self.shape_env))
+        value: Any = renamed.subs(hints_of(self.shape_env))
+        return self.shape_env.create_symintnode(renamed, hint=int(value) if value.is_Integer else None)
 
     def _unbacked(self, low: int, high: int | None) -> torch.SymInt:
         """Return a data-dependent size. It does not count as fresh, so traces need not bind it."""
@@ -462,8 +459,3 @@ def _value(text: str, numbers: tuple[tuple[str, int], ...]) -> int | None:
 def hints_of(env: ShapeEnv) -> Any:
     """Return symbol -> hint; the attribute has another name in PyTorch 2.11."""
     return getattr(env, "backed_var_to_val" if hasattr(env, "backed_var_to_val") else "var_to_val")
-
-
-def _hint(expression: Any, env: ShapeEnv) -> int | None:
-    value = expression.subs(hints_of(env))
-    return int(value) if value.is_Integer else None

@@ -42,7 +42,10 @@ def target_named(name: str) -> TargetAttr:
     plan also runs on similar CPUs.
     """
     if name == HOST:
-        return _host()
+        has = host_features()
+        fitting = [each for each in presets(CpuAttr).values() if features_named(each.features.data).names <= has.names]
+        widest = max(fitting, key=lambda target: target.vector_bits.value.data)
+        return CpuAttr.of(**widest.fields() | {"threads": torch.get_num_threads()})
     if name == GPU:
         return device_target()
     if name not in PRESETS:
@@ -56,13 +59,6 @@ def machine_of(module: ModuleOp) -> str | None:
     blocks = [block for op in module.walk() for region in op.regions for block in region.blocks]
     values = chain.from_iterable((*block.args, *(result for op in block.ops for result in op.results)) for block in blocks)
     return HOST if {device(value.type) for value in values if is_tensor(value.type)} <= {"cpu"} else None
-
-
-def _host() -> CpuAttr:
-    has = host_features()
-    fitting = [each for each in presets(CpuAttr).values() if features_named(each.features.data).names <= has.names]
-    widest = max(fitting, key=lambda target: target.vector_bits.value.data)
-    return CpuAttr.of(**widest.fields() | {"threads": torch.get_num_threads()})
 
 
 def is_interpreted(target: TargetAttr | None) -> bool:

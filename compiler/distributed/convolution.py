@@ -103,7 +103,7 @@ class Halo:
         parts = [self._part(x, stays, first)]
         if not self.is_local:
             others = self._exchange(x, first, sent, received)
-            left = _length(received[: self.rank])
+            left = sum(hi - lo for lo, hi in received[: self.rank])
             parts = [others.narrow(self.dim, 0, left), *parts, others.narrow(self.dim, left, others.size(self.dim) - left)]
         return _pad(torch.cat(parts, self.dim), self.dim, *self.zeros)
 
@@ -222,10 +222,6 @@ def _shards(size: int, ranks: int) -> list[Interval]:
 def _common(a: Interval, b: Interval) -> Interval:
     lo = min(max(a[0], b[0]), a[1])
     return lo, max(lo, min(a[1], b[1]))
-
-
-def _length(intervals: Sequence[Interval]) -> int:
-    return sum(hi - lo for lo, hi in intervals)
 
 
 def _pad(x: Tensor, dim: int, before: int, after: int) -> Tensor:

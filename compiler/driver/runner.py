@@ -123,7 +123,9 @@ class _Run:
 
     def run(self) -> None:
         options = self.options
-        self.check_anchors()
+        for name in anchors(self.pipeline):
+            if self.context.get_optional_op(name) is None:
+                raise PipelineError(f"passes cannot be nested in {name}: there is no such op", hint="as in func.func(cse)")
         if options.crash_reproducer is not None:
             reproducer.check_path(options.crash_reproducer, options.inputs)
             self.text_before = print_module(self.module, debuginfo=True)
@@ -137,11 +139,6 @@ class _Run:
         if self.pipeline and not options.verify_each:
             with options.timer.scope("verify output"):
                 verify_module(self.module, options.place_of, self.rules)
-
-    def check_anchors(self) -> None:
-        for name in anchors(self.pipeline):
-            if self.context.get_optional_op(name) is None:
-                raise PipelineError(f"passes cannot be nested in {name}: there is no such op", hint="as in func.func(cse)")
 
     def steps(self, steps: Sequence[Step], module: ModuleOp, inside: Isolated | None) -> None:
         for step in steps:

@@ -89,7 +89,9 @@ class Exporter:
         self.written = {function.args[mark.value.data] for mark in marks if isinstance(mark, IntegerAttr)}
         root = torch.nn.Module()
         for name, declaration in self.tensors.items():
-            if "." not in name or not self._in_region(name):
+            if "." not in name or not any(
+                isinstance(op, HigherOrderOp) and name.split(".")[0] in op.region_names() for op in self.program.module.walk()
+            ):
                 set_tensor(root, name, self.tensor(name), declaration.kind.data, declaration.non_persistent is None)
         body = _Body(self, root, "")
         arguments = list(
@@ -106,11 +108,6 @@ class Exporter:
         copy_persistence(root, module)
         module.training = training(root)  # train() would change the mode of the modules that the graph calls
         return module
-
-    def _in_region(self, name: str) -> bool:
-        return any(
-            isinstance(op, HigherOrderOp) and name.split(".")[0] in op.region_names() for op in self.program.module.walk()
-        )
 
     def _argument(self, body: _Body, value: BlockArgument, attributes: DictionaryAttr, lifted: bool) -> None:
         facts = ArgumentFacts.of(attributes)

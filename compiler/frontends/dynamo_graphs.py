@@ -110,19 +110,16 @@ def return_views_of_inputs(graph: GraphModule) -> None:
         view = results[i]
         if info.output_type is OutputType.alias_of_input and info.base_idx is not None and isinstance(view, Node):
             argument = given[info.base_idx]
-            new_value = written.get(info.base_idx, _new_value(argument))
+            copies = [
+                user for user in argument.users if user.target is torch.ops.aten.copy_.default and user.args[0] is argument
+            ]
+            new_value = written.get(info.base_idx, copies[-1].args[1] if copies else None)
             if isinstance(new_value, Node) and new_value.meta["val"].shape == argument.meta["val"].shape:
                 changed[i] = _same_view(view, new_value, argument)
     if changed != list(results):
         output.args = (type(results)(changed),)
         graph.graph.lint()
         graph.recompile()
-
-
-def _new_value(argument: Node) -> Node | None:
-    """The value that the graph copies into ``argument``."""
-    copies = [user for user in argument.users if user.target is torch.ops.aten.copy_.default and user.args[0] is argument]
-    return copies[-1].args[1] if copies else None  # type: ignore[return-value]
 
 
 def bases_of(view: Node) -> Iterator[Node]:

@@ -94,7 +94,10 @@ class Texts(TorchFunctionMode):
             text = plain(number)
             if any(map(str.isalpha, text)):  # else a known number
                 self._made[text] = extract_stack()
-                if _is_of_element(number) and not _is_in_torch(getframe(1)):
+                # Whether number depends on an element of a tensor; a size may be a key of a dictionary as text.
+                from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+                if free_unbacked_symbols(number) and not _is_in_torch(getframe(1)):
                     return Text(text)
             return text
 
@@ -108,13 +111,6 @@ class Texts(TorchFunctionMode):
         for text, stack in self._made.items():
             if any(text in string for string in strings):
                 raise _refusal(stack)
-
-
-def _is_of_element(number: Any) -> bool:
-    """Whether ``number`` depends on an element of a tensor; a size may be a key of a dictionary as text."""
-    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-
-    return bool(free_unbacked_symbols(number))
 
 
 def _is_in_torch(frame: FrameType) -> bool:

@@ -13,7 +13,7 @@ import operator
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, MutableMapping, Sequence
+from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from traceback import FrameSummary, StackSummary
@@ -143,7 +143,9 @@ class _Trace:
         result = self.call(args, {name: fakes[id(tensor)] for name, tensor in tensors.items()})
         leaves, out_spec = tree_flatten(result)
         self.recorder.graph.output(tuple(self.recorder.argument(leaf) for leaf in leaves))
-        self.drop_detached()
+        for node in reversed(list(self.recorder.graph.nodes)):
+            if node.target is torch.ops.aten.detach.default and not node.users:
+                self.recorder.graph.erase_node(node)
         self.assert_converted()
         self.rename()
         return Traced(self.recorder.graph, self.inputs, tensors, tree_flatten((self.args, {}))[1], out_spec)
@@ -179,16 +181,12 @@ class _Trace:
             stack.enter_context(EagerCalls())
             stack.enter_context(seeds_refused())
             stack.enter_context(self.recorder)
-            result = _without_dynamo(module)(*args)
+            dynamo = sys.modules.get("torch._dynamo")
+            result = (module if dynamo is None else dynamo.disable(module.__call__))(*args)
         result = checked_results(module, result)
         if not self.recorder.is_whole:
             raise _NotPlain("something was not recorded")
         return result
-
-    def drop_detached(self) -> None:
-        for node in reversed(list(self.recorder.graph.nodes)):
-            if node.target is torch.ops.aten.detach.default and not node.users:
-                self.recorder.graph.erase_node(node)
 
     def assert_converted(self) -> None:
         """Insert the assertion of tensor metadata that torch.export emits before each conversion."""
@@ -218,12 +216,6 @@ class _Trace:
             node.target = node.name if node.op == "placeholder" else node.target
         for spec, node in zip(self.inputs, self.placeholders, strict=True):
             spec.arg = TensorArgument(node.name)
-
-
-def _without_dynamo(module: torch.nn.Module) -> Callable[..., Any]:
-    """``module``, with Dynamo disabled: functions compiled by PyTorch are traced like others."""
-    dynamo = sys.modules.get("torch._dynamo")
-    return module if dynamo is None else dynamo.disable(module.__call__)
 
 
 def _identifier(text: str) -> str:

@@ -159,15 +159,10 @@ def _run(kernel: KernelOp, arguments: Sequence[Tensor | float], wide: bool) -> L
             Programs(launch, torch.arange(start, min(start + step, count)), RULES).run()
         for op in kernel.body.block.ops:
             if isinstance(op, tile.LastProgramOp):
-                _run_last(launch, op)
+                for argument, pointer in zip(op.body.block.args, op.pointers, strict=True):
+                    launch.buffers[argument] = launch.buffers[pointer]
+                    launch.buffers[pointer].settle()
+                Programs(launch, torch.zeros(1, dtype=torch.int64), RULES).block(op.body.block)
     for target, data in launch.copies:
         target.copy_(data)
     return launch
-
-
-def _run_last(launch: Launch, op: tile.LastProgramOp) -> None:
-    """Run the part that starts after all programs have finished."""
-    for argument, pointer in zip(op.body.block.args, op.pointers, strict=True):
-        launch.buffers[argument] = launch.buffers[pointer]
-        launch.buffers[pointer].settle()
-    Programs(launch, torch.zeros(1, dtype=torch.int64), RULES).block(op.body.block)

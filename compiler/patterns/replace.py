@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule
 from xdsl.dialects.builtin import FunctionType, TupleType
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from fxc.dialects.attributes.types import ValueType, is_tensor
@@ -107,7 +106,12 @@ def replace_pattern(
     dispatch = traced.dispatch()
     for scope in (result.main, *scopes(result.main)):
         PatternRewriter(scope, dispatch).run()
-    _retype(result.main)
+    # Update the signature, as types of returned values may have changed.
+    function = result.main
+    terminator = function.body.block.last_op
+    assert terminator is not None
+    types = [argument.type for argument in function.args], terminator.operand_types
+    function.properties["function_type"] = FunctionType.from_lists(*types)
     verify_module(result.module)
     return result
 
@@ -136,7 +140,10 @@ class _UserPattern(TracedPattern):
     def obstacle(self, pattern: Snippet, site: Site, rewriter: PatternRewriter) -> tuple[str | None, Operation | None]:
         reason = super().obstacle(pattern, site, rewriter)
         if reason[0] is None:
-            self.match = _match(site)
+            pairs = site.found.values.items()
+            names = {_name(a): _name(b) for a, b in pairs if isinstance(b, OpResult) and isinstance(a, OpResult)}
+            results = tuple(map(_name, _results(site.ops)))
+            self.match = Match(results, tuple(map(_name, site.values)), place_of(site.ops[-1]), names, tuple(site.ops))
             if not all(accepts(self.match) for accepts in self.rules.filters):
                 return "a match filter rejects it", None
         return reason
@@ -238,24 +245,9 @@ class _TorchPattern(_UserPattern, TwoStagePattern):
             raise CaptureError(str(error), op=one_line(error.op), place=place_of(error.op), hint=hint) from error
 
 
-def _match(site: Site) -> Match:
-    pairs = site.found.values.items()
-    names = {_name(a): _name(b) for a, b in pairs if isinstance(b, OpResult) and isinstance(a, OpResult)}
-    results = tuple(map(_name, _results(site.ops)))
-    return Match(results, tuple(map(_name, site.values)), place_of(site.ops[-1]), names, tuple(site.ops))
-
-
 def _results(ops: Iterable[Operation]) -> list[SSAValue]:
     return [result for op in ops for result in op.results]
 
 
 def _name(value: SSAValue) -> str:
     return value._name or f"#{value.index}"  # type: ignore[attr-defined]
-
-
-def _retype(function: FuncOp) -> None:
-    """Update the signature, as types of returned values may have changed."""
-    terminator = function.body.block.last_op
-    assert terminator is not None
-    types = [argument.type for argument in function.args], terminator.operand_types
-    function.properties["function_type"] = FunctionType.from_lists(*types)

@@ -32,12 +32,8 @@ class Texts:
                 found.append([])
                 continue
             after = self.add(text)
-            found.append(_edits(before, after))
+            matcher: SequenceMatcher[Any] = SequenceMatcher(None, before, after, autojunk=False)
+            changes = [(i, k - i, list(after[j:m])) for what, i, k, j, m in matcher.get_opcodes() if what != "equal"]
+            found.append(changes[::-1])
             before, last = after, text
         return found
-
-
-def _edits(before: Sequence[int], after: Sequence[int]) -> list[Edit]:
-    matcher: SequenceMatcher[Any] = SequenceMatcher(None, before, after, autojunk=False)
-    changes = [(i, k - i, list(after[j:m])) for what, i, k, j, m in matcher.get_opcodes() if what != "equal"]
-    return changes[::-1]

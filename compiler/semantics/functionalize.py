@@ -59,7 +59,10 @@ def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
             for region in op.regions:
                 _functionalize_region(op, region, tracer)
     name = f"@{function.sym_name.data}"
-    new, written, spec = tracer.without_writes(function.body.block, name, _already_returned(function), returns_views=True)
+    found = (attrs.data.get("fx.mutates") for attrs in function.res_attrs or ())
+    new, written, spec = tracer.without_writes(
+        function.body.block, name, {index.value.data for index in found if isinstance(index, IntegerAttr)}, returns_views=True
+    )
     _replace(function, new, written, spec)
 
 
@@ -390,12 +393,6 @@ def _mutates(function: func.FuncOp, functions: dict[str, func.FuncOp]) -> bool:
         if callee is not None and callee is not function and _mutates(callee, functions):
             return True
     return False
-
-
-def _already_returned(function: func.FuncOp) -> set[int]:
-    """Return the arguments whose new value the function already returns."""
-    found = (attrs.data.get("fx.mutates") for attrs in function.res_attrs or ())
-    return {index.value.data for index in found if isinstance(index, IntegerAttr)}
 
 
 def _replace(function: func.FuncOp, new: Any, written: list[int], spec: TreeSpec) -> None:

@@ -153,7 +153,9 @@ class AllocOp(IRDLOperation, MemoryEffects):
             raise VerifyException(f"plan.alloc: bytes {offset} to {end} are outside of an arena of {around.bytes.data}")
         if self.device != around.device.data:
             raise VerifyException(f"plan.alloc: the arena is on {around.device.data}, {self.buffer.type} is not")
-        if isinstance(arena.owner, Block) and self is _first_in(arena, arena.owner):
+        if isinstance(arena.owner, Block) and self is next(
+            (op for op in arena.owner.ops if isinstance(op, AllocOp) and op.arena is arena), None
+        ):
             _check_buffers(arena, arena.owner)
 
     @property
@@ -212,11 +214,6 @@ def _defined(parser: Parser, name: UnresolvedOperand) -> SSAValue:
         text = f"expected an arena that is made above, found %{name.operand_name}"
         parser.raise_error(text, name.span.start, name.span.end)
     return parser.resolve_operand(name, values[name.index].type)
-
-
-def _first_in(arena: SSAValue, block: Block) -> AllocOp | None:
-    """The first buffer of ``block`` in ``arena``."""
-    return next((op for op in block.ops if isinstance(op, AllocOp) and op.arena is arena), None)
 
 
 @cache

@@ -191,7 +191,7 @@ class CallReader:
         type = parser.parse_type()
         if isinstance(type, AnyFloat):
             if isinstance(value, int) and number.text.startswith("0x"):
-                return FloatAttr(_float_of_bits(value, type), type)
+                return FloatAttr(type.unpack(value.to_bytes(type.compile_time_size, "little"), 1)[0], type)
             return FloatAttr(value, type)
         if (isa(type, IntegerType) or isinstance(type, IndexType)) and isinstance(value, int):
             return IntegerAttr(value, type)
@@ -260,10 +260,6 @@ _CALLS: Mapping[str, tuple[Callable[..., Attribute], int]] = {
     "range": (RangeAttr, 3),
     "complex": (ComplexAttr, 2),
 }
-
-
-def _float_of_bits(bits: int, type: AnyFloat) -> float:
-    return type.unpack(bits.to_bytes(type.compile_time_size, "little"), 1)[0]
 
 
 def _keyword(name: str) -> str:

@@ -75,19 +75,15 @@ def parse_schema(text: str) -> Schema:
         if part == "*":
             keyword_only = True
         elif part != "...":  # variadic operators of TorchScript's interpreter, which no graph calls
-            arguments.append(_argument(part, keyword_only))
+            declaration, _, default = _partition_default(part)
+            type_part, _, name = declaration.rpartition(" ")
+            if not type_part:
+                raise ValueError(f"not an operator argument: {part}")
+            type, alias, writes = _aliased(type_part)
+            arguments.append(Argument(name, type, default, keyword_only, alias, writes))
     results = text[arrow + 2 :].strip()
     parts = _split(results[1:-1]) if results.startswith("(") and _closing(results, 0) == len(results) - 1 else [results]
     return Schema(tuple(arguments), tuple(_return(part) for part in parts))
-
-
-def _argument(text: str, keyword_only: bool) -> Argument:
-    declaration, _, default = _partition_default(text)
-    type_part, _, name = declaration.rpartition(" ")
-    if not type_part:
-        raise ValueError(f"not an operator argument: {text}")
-    type, alias, writes = _aliased(type_part)
-    return Argument(name, type, default, keyword_only, alias, writes)
 
 
 def _return(text: str) -> Return:

@@ -153,7 +153,14 @@ class SchemaCall(CallOp):
                 raise VerifyException(f"{cls.name}: argument {keyword!r} is given twice")
             given[keyword] = template
         names = [name for name in schema.by_name if name in given]
-        properties = _explicit(schema, given, names)
+        plain = [name for name in names if type(given[name]) is SSAAttr]
+        unnamed = [name for name in schema.by_name if name not in given or type(given[name]) is SSAAttr]
+        implicit = set[str]()
+        for value, slot in zip(plain, unnamed, strict=False):
+            if value != slot:
+                break
+            implicit.add(value)
+        properties = {name: given[name] for name in names if name not in implicit}
         if keywords != [name for name in names if name in schema.keyword_only]:
             properties[KEYWORDS] = ArrayAttr([str_attr(name) for name in keywords])
         return properties, None if list(given) == names else _order(given, names)
@@ -180,18 +187,6 @@ class SchemaCall(CallOp):
         if self.is_packed or (len(returns) == 1 and "[]" in returns[0].type) or count == len(returns):
             return
         raise VerifyException(f"{self.name} returns {len(returns)} values, but has {count} results")
-
-
-def _explicit(schema: Schema, given: Mapping[str, Attribute], names: Sequence[str]) -> dict[str, Attribute]:
-    """The properties that arguments need: all except plain SSA values that their position identifies."""
-    plain = [name for name in names if type(given[name]) is SSAAttr]
-    unnamed = [name for name in schema.by_name if name not in given or type(given[name]) is SSAAttr]
-    implicit = set[str]()
-    for value, slot in zip(plain, unnamed, strict=False):
-        if value != slot:
-            break
-        implicit.add(value)
-    return {name: given[name] for name in names if name not in implicit}
 
 
 def _order(given: Mapping[str, Attribute], names: Sequence[str]) -> list[int]:

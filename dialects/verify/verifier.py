@@ -57,7 +57,12 @@ class _Verifier:
         if op.successors or (op.parent is not None and op.next_op is None):
             _check_block_end(op)
         if op.properties and not isinstance(op, UnregisteredOp):
-            self.symbol_uses(op)
+            for name, attribute in op.properties.items():
+                if type(attribute) is not SymbolRefAttr and type(attribute) is not ArrayAttr:
+                    continue
+                for symbol in _symbols(attribute):
+                    if not self.resolves(op, symbol):
+                        raise OpVerifyException(f"{op.name}: {name} names {_symbol_text(symbol)}, which does not exist", op)
         unseen = self.unseen
         if op.regions:
             self.regions(op, in_order or not isinstance(op, ModuleOp))
@@ -83,8 +88,10 @@ class _Verifier:
     def op_rules(self, op: Operation, is_isolated: bool) -> None:
         try:
             self.rules.verify(op, is_isolated=is_isolated, callee=self.callee_type(op) if type(op) is CallOp else None)
-            if type(op) is FuncOp:
-                _check_layouts(op)
+            if type(op) is FuncOp and any(LAYOUT in each.data for each in (*(op.arg_attrs or ()), *(op.res_attrs or ()))):
+                from fxc.dialects.dist.mesh import verify_layouts  # imported late: few programs are distributed
+
+                verify_layouts(op)
         except OpVerifyException:
             raise
         except VerifyException as error:
@@ -152,19 +159,13 @@ class _Verifier:
                 defined.append(id(result))
             has_streams = has_streams or STREAM in op.attributes
         if has_streams:
-            _check_streams(block)
+            from fxc.dialects.verify.races import check_order  # imported late: few programs have streams
+
+            check_order(block)
         return defined
 
     def leave(self, defined: Iterable[int]) -> None:
         self.visible.difference_update(defined)
-
-    def symbol_uses(self, op: Operation) -> None:
-        for name, attribute in op.properties.items():
-            if type(attribute) is not SymbolRefAttr and type(attribute) is not ArrayAttr:
-                continue
-            for symbol in _symbols(attribute):
-                if not self.resolves(op, symbol):
-                    raise OpVerifyException(f"{op.name}: {name} names {_symbol_text(symbol)}, which does not exist", op)
 
     def resolves(self, op: Operation, symbol: SymbolRefAttr) -> bool:
         table_op = _table_around(op)
@@ -211,19 +212,6 @@ def _table_around(op: Operation) -> Operation | None:
     while around is not None and not around.has_trait(SymbolTable):
         around = around.parent_op()
     return around
-
-
-def _check_streams(block: Block) -> None:
-    from fxc.dialects.verify.races import check_order  # imported late: few programs have streams
-
-    check_order(block)
-
-
-def _check_layouts(function: FuncOp) -> None:
-    if any(LAYOUT in each.data for each in (*(function.arg_attrs or ()), *(function.res_attrs or ()))):
-        from fxc.dialects.dist.mesh import verify_layouts  # imported late: few programs are distributed
-
-        verify_layouts(function)
 
 
 def _check_block_end(op: Operation) -> None:

@@ -180,7 +180,9 @@ class Memory:
             tied += block.args
             if block.last_op is not None:
                 tied += block.last_op.operands
-        self._tie_all(tied)
+        memory = [value for value in tied if is_mutable(value.type)]
+        for value in memory[1:]:
+            self._union(memory[0], value)
         if written:
             self._writes[op] = written
         return written
@@ -196,11 +198,6 @@ class Memory:
             result = op.results[index]
             if is_mutable(result.type) and is_mutable(operand.type):
                 self._union(result, operand)
-
-    def _tie_all(self, values: list[SSAValue]) -> None:
-        memory = [value for value in values if is_mutable(value.type)]
-        for value in memory[1:]:
-            self._union(memory[0], value)
 
     def _outside(self, values: list[SSAValue]) -> None:
         for value in values:

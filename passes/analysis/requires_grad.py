@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -40,11 +40,7 @@ def marked(function: FuncOp) -> list[bool]:
     attributes = argument_attributes(function)
     if any(ARGUMENT in found.data for found in attributes):
         return [ARGUMENT in found.data for found in attributes]
-    return [_may_learn(found) for found in attributes]
-
-
-def _may_learn(attributes: DictionaryAttr) -> bool:
-    return FROZEN not in attributes.data and ArgumentFacts.of(attributes).kind in ("input", "parameter")
+    return [FROZEN not in found.data and ArgumentFacts.of(found).kind in ("input", "parameter") for found in attributes]
 
 
 def needs_gradient(op: Operation) -> bool:

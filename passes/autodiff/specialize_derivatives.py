@@ -72,7 +72,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from fxc.dialects.autodiff import DEFINED, UNDEFINED, GradientAttr, SubgraphOp
+from fxc.dialects.autodiff import DEFINED, UNDEFINED, SubgraphOp
 from fxc.dialects.entry import argument_attributes, find_entry
 from fxc.dialects.plan import BOXED
 from fxc.passes.analysis.call_graph import functions_of, symbol_users_in
@@ -97,18 +97,14 @@ class SpecializeDerivativesPass(ModulePass):
             df = None if subgraph.gradient is None else functions.get(subgraph.gradient.df.root_reference.data)
             if subgraph.gradient is None or df is None or df.is_declaration:
                 continue
-            given = expected_gradients(subgraph.gradient)
+            # Which incoming gradients are defined in a first backward where the program uses all results of f.
+            real = subgraph.gradient.real_outputs.value.data
+            given = tuple(i < real for i in subgraph.gradient.indices("input_vjps"))
             if any(given_gradients(made, len(given)) == given for made in implementations(op, df)):
                 continue
             digits = "".join("01"[there] for there in given)
             add_implementation(op, df, specialized(op, df, given), symbols.fresh(f"{df.sym_name.data}_{digits}"))
             count("derivatives specialized")
-
-
-def expected_gradients(gradient: GradientAttr) -> tuple[bool, ...]:
-    """Which incoming gradients are defined in a first backward where the program uses all results of f."""
-    real = gradient.real_outputs.value.data
-    return tuple(i < real for i in gradient.indices("input_vjps"))
 
 
 def given_gradients(module: ModuleOp, count: int) -> tuple[bool, ...]:

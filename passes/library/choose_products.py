@@ -27,7 +27,6 @@ After:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -68,7 +67,9 @@ class ChooseProductsPass(ModulePass):
                 continue
             operands = list(call.operands)
             if choices.take([call], [plain_linear]):
-                _erase_unread_transposes(operands)
+                for value in operands:
+                    if isinstance(value.owner, Operation) and is_transpose(value.owner) and value.first_use is None:
+                        Rewriter.erase_op(value.owner)
                 count("products by oneDNN")
 
 
@@ -80,9 +81,3 @@ def _multiplications(op: Operation) -> int:
     types = [weight.type, op.results[0].type]
     shapes = [type.get_shape() for type in types if is_tensor(type) and type.has_static_shape()]
     return math.prod(shapes[0]) * math.prod(shapes[1][:-1]) if len(shapes) == 2 else 0
-
-
-def _erase_unread_transposes(values: Sequence[SSAValue]) -> None:
-    for value in values:
-        if isinstance(value.owner, Operation) and is_transpose(value.owner) and value.first_use is None:
-            Rewriter.erase_op(value.owner)

@@ -46,7 +46,12 @@ def divide(x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Scalar:
     if rounding_mode is None:
         return x / y
     if not x.is_float:
-        return _divide_integers(x, y, rounding_mode)
+        divisor = known_divisor(y)
+        quotient = x.quotient(divisor)
+        if rounding_mode == "trunc" or x.dtype == "uint8":
+            return quotient
+        left = x.remainder(divisor)
+        return where(left.ne(0) & (left < 0).ne(y < 0), quotient - 1, quotient)
     return (x / y).math("trunc") if rounding_mode == "trunc" else floor_divide(x, y)
 
 
@@ -80,15 +85,6 @@ def known_divisor(y: Scalar) -> int:
     if not isinstance(number, int) or number in (0, -1):
         raise Uncovered("an integer division by what may be 0")
     return number
-
-
-def _divide_integers(x: Scalar, y: Scalar, rounding_mode: str) -> Scalar:
-    divisor = known_divisor(y)
-    quotient = x.quotient(divisor)
-    if rounding_mode == "trunc" or x.dtype == "uint8":
-        return quotient
-    left = x.remainder(divisor)
-    return where(left.ne(0) & (left < 0).ne(y < 0), quotient - 1, quotient)
 
 
 def _remainder_of_integers(x: Scalar, y: Scalar) -> Scalar:

@@ -55,7 +55,7 @@ def _chosen(op: TorchOp, reads: Sequence[Read], ends: Sequence[Steps], at: Form 
         raise Uncovered(f"a choice of more than {MOST_PARTS} tensors")
     dtype = result_dtype(op)
     if not reads:
-        return _zero(places, dtype)
+        return constant(places.block, 0, computation_dtype(dtype))
     elements = [element.to(computation_dtype(dtype)) for element in (yield Outside(reads))]
     chosen = elements[-1]
     for element, end in zip(elements[-2::-1], ends[-2::-1], strict=True):
@@ -203,10 +203,6 @@ def _moved(index: Index, dim: int, start: Steps) -> Index:
 
 def _at(index: Index, dim: int, place: Form) -> Index:
     return (*index[:dim], place, *index[dim + 1 :])
-
-
-def _zero(places: Places, dtype: str) -> Scalar:
-    return constant(places.block, 0, computation_dtype(dtype))
 
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(

@@ -157,7 +157,14 @@ class Body:
 
         Uncovered if a required element cannot be proved to be within bounds for all sizes.
         """
-        self._check_needs()
+        pending, known = list(self._asked), set[Read]()
+        while self._unproved and pending:
+            key = pending.pop()
+            if key in self._unproved:
+                raise Uncovered(UNPROVED)
+            if key not in known:
+                known.add(key)
+                pending += self._needs.get(key, [])
         kept, rank = list(kept), len(self.shape)
         inputs = [source for source, _ in self._inputs]
         maps = [AffineMap(rank, 0, self._mapped(source, index)) for source, index in self._inputs]
@@ -281,16 +288,6 @@ class Body:
         is_static = not any(names_of(number) for number in numbers) and not any(place.names() for place in index)
         if not is_static and not self.places.is_within(index, shape_of(value)):
             self._unproved.add(key)
-
-    def _check_needs(self) -> None:
-        pending, known = list(self._asked), set[Read]()
-        while self._unproved and pending:
-            key = pending.pop()
-            if key in self._unproved:
-                raise Uncovered(UNPROVED)
-            if key not in known:
-                known.add(key)
-                pending += self._needs.get(key, [])
 
     # affine maps
 

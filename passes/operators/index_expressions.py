@@ -78,7 +78,8 @@ class Places:
         if not form.terms and isinstance(form.constant, int):
             return constant(self.block, form.constant, "int64")
         if form not in self._numbers:
-            name = _name_alone(form)
+            names = form.names()
+            name = names[0] if len(names) == 1 and form == Form(Polynomial.name(names[0])) else None
             index = self._index(form) if name is None else self._size_value(name)
             self._numbers[form] = self._add(arith.IndexCastOp.create(operands=[index], result_types=[i64]))
         return Scalar(self.block, self._numbers[form], "int64")
@@ -157,12 +158,6 @@ class Places:
     def _add(self, op: Operation) -> SSAValue:
         self.block.add_op(op)
         return op.results[0]
-
-
-def _name_alone(form: Form) -> str | None:
-    """The name of the size that ``form`` is; None if it is any other expression."""
-    names = form.names()
-    return names[0] if len(names) == 1 and form == Form(Polynomial.name(names[0])) else None
 
 
 def _spelled(symbols: list[str | Symbol], symbol: str | Symbol) -> AffineExpr:

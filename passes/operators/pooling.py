@@ -61,7 +61,9 @@ def split_pool(windows_of: _WindowsOf, parts: _Parts, ctx: FxcContext, op: Torch
     if op.is_packed or len(op.operands) != 1 or not is_floating(op.operands[0].type):
         return []
     source, before = op.operands[0], op.prev_op
-    windows = windows_of(op, _dimensions(op))
+    arguments = op.SCHEMA.by_name
+    length = arguments.get("kernel_size") or arguments["output_size"]
+    windows = windows_of(op, int(length.type.partition("[")[2].rstrip("]")))
     if windows is None or any(window.count < 1 or window.length < 1 for window in windows):
         return []
 
@@ -82,13 +84,6 @@ def split_pool(windows_of: _WindowsOf, parts: _Parts, ctx: FxcContext, op: Torch
         last = last.prev_op
     Rewriter.erase_op(op)
     return made
-
-
-def _dimensions(op: TorchOp) -> int:
-    """The number of dimensions of the windows."""
-    arguments = op.SCHEMA.by_name
-    length = arguments.get("kernel_size") or arguments["output_size"]
-    return int(length.type.partition("[")[2].rstrip("]"))
 
 
 def _given(op: TorchOp, dims: int) -> list[_Windows] | None:

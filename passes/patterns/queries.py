@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from xdsl.dialects.builtin import ArrayAttr, TensorType, TupleType
 from xdsl.ir import Attribute, SSAValue
@@ -78,7 +78,11 @@ class SizesQuery(Pattern):
                 if size is not None:
                     _pass_to_users(result, size, rewriter)
         elif not rewriter.memory.is_written(op.results[0]):  # the list is not appended to
-            _select_from(op.results[0], known, rewriter)
+            packed = op.results[0]
+            for user in {use.operation: None for use in packed.uses}:
+                index = selected_index(user)
+                if isinstance(index, int) and (constant := known[index]) is not None:
+                    rewriter.replace(user, ConstantOp.of(constant, user.results[0].type))
             if None not in known:
                 _pass_to_users(op.results[0], ArrayAttr([size for size in known if size is not None]), rewriter)
         rewriter.erase_unused(op)
@@ -218,14 +222,6 @@ def _pass_to_users(value: SSAValue, constant: Attribute, rewriter: PatternRewrit
     for user in {use.operation: None for use in value.uses}:
         if isinstance(user, CallOp) and not user.regions and not user.has_trait(IsTerminator):
             rewriter.fold_operand(user, value, constant)
-
-
-def _select_from(packed: SSAValue, known: Sequence[Attribute | None], rewriter: PatternRewriter) -> None:
-    """Replace selected elements of ``packed`` by their known constants."""
-    for user in {use.operation: None for use in packed.uses}:
-        index = selected_index(user)
-        if isinstance(index, int) and (constant := known[index]) is not None:
-            rewriter.replace(user, ConstantOp.of(constant, user.results[0].type))
 
 
 def _is_sizes(tree: KnownTree | None, tensor: SSAValue) -> bool:

@@ -29,7 +29,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -121,7 +121,10 @@ def _convert(function: FuncOp, semantics: Semantics) -> None:
     for op in list(function.body.block.ops):
         if isinstance(op, LaunchOp):
             outs = _allocate(op)
-            Rewriter.replace_op(op, _launch(op, outs), outs, safe_erase=False)
+            launch = plan.LaunchOp.of(op.callee.root_reference.data, op.operands, outs)
+            launch.attributes |= op.attributes
+            launch.location = op.location
+            Rewriter.replace_op(op, launch, outs, safe_erase=False)
             count("kernel launches")
         elif isinstance(op, TorchOp) and not _may_update(op, memory, written):
             _into_buffers(op, semantics)
@@ -136,13 +139,6 @@ def _may_update(op: TorchOp, memory: Memory, written: set[SSAValue]) -> bool:
     """
     leaves = (memory.outlives(value) or (memory.reaches_output(value) and value not in written) for value in op.results)
     return update_of(op) is not None and any(leaves)
-
-
-def _launch(op: LaunchOp, outs: Sequence[SSAValue]) -> plan.LaunchOp:
-    launch = plan.LaunchOp.of(op.callee.root_reference.data, op.operands, outs)
-    launch.attributes |= op.attributes
-    launch.location = op.location
-    return launch
 
 
 def _allocate(op: Operation) -> list[SSAValue]:
@@ -191,7 +187,9 @@ def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
             if value in seen:
                 continue
             seen.add(value)
-            if not ends and (_is_made_in(block, value) or _is_owned(block, value)):
+            if not ends and (
+                _is_made_in(block, value) or (value.owner is block and is_boxed(block) and is_mutable(value.type))
+            ):
                 found.setdefault(op, []).append(value)
     return found
 
@@ -208,8 +206,3 @@ def _is_made_in(block: Block, value: SSAValue) -> bool:
     return (
         isinstance(owner, Operation) and owner.parent is block and not isinstance(owner, ConstantOp) and is_mutable(value.type)
     )
-
-
-def _is_owned(block: Block, value: SSAValue) -> bool:
-    """Whether ``value`` is an argument without other references, of a function that takes its arguments in a list."""
-    return value.owner is block and is_boxed(block) and is_mutable(value.type)

@@ -102,7 +102,10 @@ def update_dying_operands(block: Block) -> None:
     for op in list(block.ops):
         update = update_of(op) if isinstance(op, TorchOp) and isinstance(op.next_op, FreeOp) else None
         if isinstance(op, TorchOp) and update is not None and ends_with(update.operand, op):
-            _update(op, update)
+            unrelease(update.operand)
+            arguments = update.variant.divide(op.bound())
+            call = update.variant.build_call(*arguments, op.result_types, attributes=op.attributes, location=op.location)
+            Rewriter.replace_op(op, call, [update.operand], safe_erase=False)
             count("operators in place")
 
 
@@ -131,11 +134,3 @@ def update_of(op: TorchOp) -> Update | None:
         return None
     operand = op.bound().get(written[0])
     return Update(cls, operand) if isa(operand, SSAValue) and operand.type == op.results[0].type else None
-
-
-def _update(op: TorchOp, update: Update) -> None:
-    """Replace ``op`` by ``update``, and its result by the operand, which is released at the release of the result."""
-    unrelease(update.operand)
-    arguments = update.variant.divide(op.bound())
-    call = update.variant.build_call(*arguments, op.result_types, attributes=op.attributes, location=op.location)
-    Rewriter.replace_op(op, call, [update.operand], safe_erase=False)

@@ -42,7 +42,7 @@ from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, UnitAttr
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -94,7 +94,11 @@ def _give(callee: Callee, end: ReturnOp, places: Sequence[int]) -> Callee:
     """Replace the results at ``places`` by arguments. Calls pass buffers for them, which replace the results of the call."""
     buffers = [end.operands[place] for place in places]
     end.operands = _without(end.operands, places)
-    _remove_results(callee.function, places)
+    function = callee.function
+    inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
+    function.function_type = FunctionType.from_lists(inputs, _without(outputs, places))
+    if (attributes := function.res_attrs) is not None:
+        function.res_attrs = ArrayAttr(_without(attributes.data, places))
     callee = Callee(callee.function, tuple(_without_results(call, places) for call in callee.calls))
     arguments = callee.add_arguments([buffer.type for buffer in buffers])
     copy_names(buffers, arguments)
@@ -102,13 +106,6 @@ def _give(callee: Callee, end: ReturnOp, places: Sequence[int]) -> Callee:
         assert isinstance(buffer.owner, AllocOp)
         Rewriter.replace_op(buffer.owner, [], [argument])
     return callee
-
-
-def _remove_results(function: FuncOp, places: Sequence[int]) -> None:
-    inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
-    function.function_type = FunctionType.from_lists(inputs, _without(outputs, places))
-    if (attributes := function.res_attrs) is not None:
-        function.res_attrs = ArrayAttr(_without(attributes.data, places))
 
 
 def _without_results(call: CallOp, places: Sequence[int]) -> CallOp:

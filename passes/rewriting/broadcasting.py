@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import Dim, is_tensor, sizes
@@ -30,7 +29,11 @@ def accepts_smaller(op: TorchOp, large: SSAValue, small: SSAValue) -> bool:
     assert is_tensor(large.type)
     tensors = [small if operand is large else operand for operand in op.operands if is_tensor(operand.type)]
     types = [tensor.type for tensor in tensors if is_tensor(tensor.type)]
-    if not _is_computed_in(dtype(small.type), types, op) or (
+    # Whether op certainly computes in the dtype name. A conversion first would give an expanded tensor new strides.
+    name = dtype(small.type)
+    result = dtype(op.results[0].type)
+    converts = name is None or (name.startswith(("int", "uint", "bool")) and result not in (name, "bool"))
+    if not (not converts and all(dtype(type) in (name, "bool") for type in types)) or (
         not rank(small) and any(dtype(type) != dtype(small.type) for type in types)
     ):
         return False  # a 0-d tensor has a lower priority in dtype promotion
@@ -39,13 +42,6 @@ def accepts_smaller(op: TorchOp, large: SSAValue, small: SSAValue) -> bool:
         return False  # a new dimension of size 1 has a stride, which may become the stride of the result
     shape = broadcast([sizes(type) for type in types])
     return shape is not None and all(is_tensor(r.type) and sizes(r.type) == shape for r in op.results)
-
-
-def _is_computed_in(name: str | None, types: Sequence[TensorType], op: TorchOp) -> bool:
-    """Whether ``op`` certainly computes in the dtype ``name``. A conversion first would give an expanded tensor new strides."""
-    result = dtype(op.results[0].type)
-    converts = name is None or (name.startswith(("int", "uint", "bool")) and result not in (name, "bool"))
-    return not converts and all(dtype(type) in (name, "bool") for type in types)
 
 
 def broadcast(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...] | None:

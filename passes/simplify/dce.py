@@ -114,15 +114,12 @@ class _Live:
             for region in op.regions:
                 for block in region.blocks:
                     if (last := block.last_op) is not None and last.has_trait(IsTerminator):
-                        self.mark_yield(op, last)
+                        self.ops.add(last)
+                        if not isinstance(op, IfOp | GroupOp):
+                            self.pending += last._operands
         around = op.parent_op()
         if around is not None and around is not self.scope:
             self.mark(around)
-
-    def mark_yield(self, owner: Operation, terminator: Operation) -> None:
-        self.ops.add(terminator)
-        if not isinstance(owner, IfOp | GroupOp):
-            self.pending += terminator._operands
 
     def propagate(self) -> None:
         while self.pending:

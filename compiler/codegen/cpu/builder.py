@@ -234,18 +234,13 @@ def _splat_text(type: Type, scalar: str) -> str:
 def float_text(value: float, element: str) -> str:
     """A float constant as exact LLVM text: the bits of a double, or those of the type itself for half precision."""
     if element == "bfloat":
-        return str(_bfloat_bits(value))
+        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+        return str(0x7FC0 if value != value else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
     if element == "half":
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if element == "float" and value == value and abs(value) != float("inf"):
         value = struct.unpack("<f", struct.pack("<f", value))[0]
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
-
-def _bfloat_bits(value: float) -> int:
-    """The bits of the nearest bfloat16."""
-    bits = struct.unpack("<I", struct.pack("<f", value))[0]
-    return 0x7FC0 if value != value else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
 def constant(type: Type, value: float | int) -> Value:

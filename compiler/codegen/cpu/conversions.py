@@ -31,22 +31,18 @@ def truncate(b: Builder, value: Value, element: str) -> Value:
     if value.type.element == "double":
         value = _to_odd(b, value)
     if element == "bfloat":
-        return _float_to_bfloat(b, value)
+        # Convert by integer arithmetic, since the x86 instruction treats denormals as zero.
+        bits = b.cast("bitcast", value, "i32")
+        last = b.binary("and", b.binary("lshr", bits, constant(bits.type, 16)), constant(bits.type, 1))
+        rounded = b.binary("lshr", b.add(b.add(bits, last), constant(bits.type, 0x7FFF)), constant(bits.type, 16))
+        rounded = b.select(b.compare("uno", value, value), constant(bits.type, 0x7FC0), rounded)
+        return Value(b.cast("trunc", rounded, "i16").text, value.type.of("bfloat"))
     return b.cast("fptrunc", value, element) if _converts_half(b) else _float_to_half(b, value)
 
 
 def _converts_half(b: Builder) -> bool:
     """Whether the CPU has instructions for half precision; without them LLVM emits calls of functions that are not linked."""
     return any(name in b.module.features for name in ("f16c", "avx512f", "neon"))
-
-
-def _float_to_bfloat(b: Builder, value: Value) -> Value:
-    """Convert by integer arithmetic, since the x86 instruction treats denormals as zero."""
-    bits = b.cast("bitcast", value, "i32")
-    last = b.binary("and", b.binary("lshr", bits, constant(bits.type, 16)), constant(bits.type, 1))
-    rounded = b.binary("lshr", b.add(b.add(bits, last), constant(bits.type, 0x7FFF)), constant(bits.type, 16))
-    rounded = b.select(b.compare("uno", value, value), constant(bits.type, 0x7FC0), rounded)
-    return Value(b.cast("trunc", rounded, "i16").text, value.type.of("bfloat"))
 
 
 def _to_odd(b: Builder, value: Value) -> Value:

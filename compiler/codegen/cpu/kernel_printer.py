@@ -78,7 +78,9 @@ def kernel_module(
     module = ModuleText(features)
     for kernel in kernels:
         if sources:
-            module.functions.append(_source_comments(kernel))
+            listed = kernel.attributes.get("tile.source")
+            lines = [item.data for item in listed.data if isinstance(item, StringAttr)] if isa(listed, ArrayAttr) else []
+            module.functions.append("".join(f"; {part}\n" for line in lines for part in line.splitlines()))
         _print_body(module, kernel)
         if (last := _last(kernel)) is not None:
             _print_last(module, kernel, last)
@@ -87,12 +89,6 @@ def kernel_module(
             _print_team(module, kernel)
         _print_call(module, kernel, parallel(kernel))
     return module
-
-
-def _source_comments(kernel: KernelOp) -> str:
-    listed = kernel.attributes.get("tile.source")
-    lines = [item.data for item in listed.data if isinstance(item, StringAttr)] if isa(listed, ArrayAttr) else []
-    return "".join(f"; {part}\n" for line in lines for part in line.splitlines())
 
 
 def symbol(kernel: KernelOp, suffix: str = "") -> str:

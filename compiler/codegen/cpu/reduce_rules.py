@@ -90,16 +90,11 @@ def _halved(b: Builder, kind: str, value: Value, shape: Sequence[int], dim: int)
         if last is not None:
             table = numbers(shape)
             both = np.concatenate([table, table.size + numbers([*shape[:dim], 1, *shape[dim + 1 :]])], axis=dim)
-            value = _picked_of_two(b, value, last, both)
+            n, m = value.type.lanes or 1, last.type.lanes or 1
+            wide = b.shuffle(last, [*range(m), *[-1] * (n - m)])
+            value = b.shuffle(value, [int(lane) for lane in both.ravel()], wide)
             shape[dim] = half + 1
     return value
-
-
-def _picked_of_two(b: Builder, left: Value, right: Value, lanes: np.ndarray) -> Value:
-    """The listed lanes of the concatenation of ``left`` and ``right``, which is not longer than ``left``."""
-    n, m = left.type.lanes or 1, right.type.lanes or 1
-    wide = b.shuffle(right, [*range(m), *[-1] * (n - m)])
-    return b.shuffle(left, [int(lane) for lane in lanes.ravel()], wide)
 
 
 def _scan(b: Builder, op: ScanOp, value: Value) -> Value:

@@ -164,9 +164,16 @@ def expression(writer: KernelWriter, op: Operation) -> str | None:
     if isinstance(spelling, Function):
         return _call(writer, spelling, op)
     if isinstance(op, MathOp):
-        return _math(writer, op)
+        kind = op.kind.data
+        if kind == "nextafter" and is_half(element_of(op.result.type)):
+            raise refusal(op, "the next number after a half-precision one is no float's next", "leave it to the library")
+        return _call(writer, Function(MATH[kind]), op) if kind in MATH else None
     if type(op) in UNSIGNED:
-        return _unsigned(writer, UNSIGNED[type(op)], op)
+        text = UNSIGNED[type(op)]
+        if writer.ranges.is_natural(*op.operands):
+            return _apply(text, operands(writer, op))
+        values = [unsigned(writer, operand) for operand in op.operands]
+        return f"({_apply(text, values)}).to({writer.dtype(op.results[0].type)}, bitcast=True)"
     handler = _OTHERS.get(type(op))
     return handler(writer, op) if handler is not None else None
 
@@ -200,20 +207,6 @@ def _call(writer: KernelWriter, function: Function, op: Operation) -> str:
 def _text(writer: KernelWriter, function: Function) -> str:
     name = function.text.partition("(")[0]
     return function.text if name not in HELPERS else function.text.replace(name, writer.helper(name))
-
-
-def _math(writer: KernelWriter, op: MathOp) -> str | None:
-    kind = op.kind.data
-    if kind == "nextafter" and is_half(element_of(op.result.type)):
-        raise refusal(op, "the next number after a half-precision one is no float's next", "leave it to the library")
-    return _call(writer, Function(MATH[kind]), op) if kind in MATH else None
-
-
-def _unsigned(writer: KernelWriter, text: str, op: Operation) -> str:
-    if writer.ranges.is_natural(*op.operands):
-        return _apply(text, operands(writer, op))
-    values = [unsigned(writer, operand) for operand in op.operands]
-    return f"({_apply(text, values)}).to({writer.dtype(op.results[0].type)}, bitcast=True)"
 
 
 def _divide(helper: str) -> Callable[[KernelWriter, Operation], str]:

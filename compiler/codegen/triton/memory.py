@@ -33,9 +33,17 @@ def write_memory(writer: KernelWriter, op: Operation) -> bool:
         case IotaOp():
             writer.assign(op.result, _iota(writer, op))
         case MaskOp():
-            writer.assign(op.result, _mask(writer, op))
+            shape, dim = shape_of(op.result.type), op.dim.value.data
+            places = lanes(shape[dim], dim, len(shape))
+            if writer.ranges.bits == 64:
+                places += ".to(tl.int64)"
+            start = "" if writer.constant(op.start) == 0 else f"{writer.text(op.start)} + "
+            writer.assign(op.result, _stretched(f"{start}{places} < {writer.text(op.stop)}", shape, dim))
         case LoadOp() | GatherOp():
-            _wait_for_stores(writer, op.pointer)
+            # Write a barrier if pointer was stored to: only after it do all threads of a program see the stores.
+            if op.pointer in writer.unseen:
+                writer.line("tl.debug_barrier()")
+                writer.unseen.clear()
             writer.assign(op.result, f"tl.load({', '.join([_address(writer, op), *_masked(writer, op.mask, op.other)])})")
         case StoreOp() | ScatterOp():
             values = [_address(writer, op), writer.typed(op.value), *_masked(writer, op.mask)]
@@ -51,15 +59,6 @@ def write_memory(writer: KernelWriter, op: Operation) -> bool:
 def _iota(writer: KernelWriter, op: IotaOp) -> str:
     shape, dim = shape_of(op.result.type), op.dim.value.data
     return _stretched(f"{lanes(shape[dim], dim, len(shape))}.to({writer.dtype(op.result.type)})", shape, dim)
-
-
-def _mask(writer: KernelWriter, op: MaskOp) -> str:
-    shape, dim = shape_of(op.result.type), op.dim.value.data
-    places = lanes(shape[dim], dim, len(shape))
-    if writer.ranges.bits == 64:
-        places += ".to(tl.int64)"
-    start = "" if writer.constant(op.start) == 0 else f"{writer.text(op.start)} + "
-    return _stretched(f"{start}{places} < {writer.text(op.stop)}", shape, dim)
 
 
 def _stretched(expression: str, shape: Sequence[int], dim: int) -> str:
@@ -109,13 +108,6 @@ def _number(writer: KernelWriter, stride: int | SSAValue) -> int | None:
         return stride
     number = writer.constant(stride)
     return None if number is None else int(number)
-
-
-def _wait_for_stores(writer: KernelWriter, pointer: SSAValue) -> None:
-    """Write a barrier if ``pointer`` was stored to: only after it do all threads of a program see the stores."""
-    if pointer in writer.unseen:
-        writer.line("tl.debug_barrier()")
-        writer.unseen.clear()
 
 
 def _atomic(writer: KernelWriter, op: AtomicOp) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from xdsl.dialects import func
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.bridge.callables import check_attribute, check_method, resolve_function, resolve_higher_order
@@ -350,7 +349,7 @@ def _return(p: FunctionPrinter, op: func.ReturnOp) -> None:
 
 def _bring(p: FunctionPrinter, op: BringOp) -> None:
     assert is_tensor(op.result.type)
-    device = p.host.globals.constant(device_of(op.result.type))
+    device = p.host.globals.constant(torch.device(types.device(op.result.type)))
     p.emit(f"{p.define(op.result)} = {p.env[op.source]}.to({device})")
 
 
@@ -389,10 +388,6 @@ RULES: Mapping[type[Any], Rule] = MappingProxyType({
 
 
 # accelerators: devices, streams
-
-
-def device_of(type: TensorType) -> torch.device:
-    return torch.device(types.device(type))
 
 
 def guests(block: Block) -> Mapping[SSAValue, Sequence[int]]:

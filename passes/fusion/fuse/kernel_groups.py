@@ -123,7 +123,8 @@ class KernelGroups(Groups):
         """
         self._ways = dict[Hashable, int]()
         self._structures = Structures()
-        self.updates = _updates(ops)
+        function = ops[0].parent_op() if ops else None
+        self.updates = set(new_values(function)) if isinstance(function, FuncOp) else set()
         self._aliasing = dict[Operation, bool]()
         super().__init__(ops)
 
@@ -341,12 +342,6 @@ def _has_other_memory_order(op: Operation) -> bool:
     """Whether tensors of ``op`` lie in different memory orders: PyTorch's loops read one of them by single elements."""
     types = [type for type in (*op.result_types, *op.operand_types) if is_tensor(type)]
     return len({is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}) > 1
-
-
-def _updates(ops: Sequence[Operation]) -> set[SSAValue]:
-    """The new values of arguments of the function that contains ``ops``."""
-    function = ops[0].parent_op() if ops else None
-    return set(new_values(function)) if isinstance(function, FuncOp) else set()
 
 
 def _reduces_columns(op: Operation) -> bool:

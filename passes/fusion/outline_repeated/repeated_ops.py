@@ -140,12 +140,8 @@ class _Kind:
 
 def _kind(op: Operation, key: Hashable, known: dict[Hashable, _Kind]) -> _Kind:
     if key not in known:
-        known[key] = _Kind(len(known), _may_move(op), _stays_a_call(op))
+        known[key] = _Kind(len(known), bool(op.results) and is_pure(op) and not op.has_trait(IsTerminator), _stays_a_call(op))
     return known[key]
-
-
-def _may_move(op: Operation) -> bool:
-    return bool(op.results) and is_pure(op) and not op.has_trait(IsTerminator)
 
 
 def _stays_a_call(op: Operation) -> bool:

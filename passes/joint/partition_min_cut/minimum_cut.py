@@ -60,15 +60,11 @@ class _Cut:
             node = self._of_value[value] = self._network.node()
             number = self._flow.owner(value)
             if number is None or value in self._flow.saved[number]:
-                self._network.add(SOURCE, node, self._cost_of_available(value))
+                is_free = self._flow.owner(value) is not None or value in self._flow.graph.held
+                self._network.add(SOURCE, node, 0 if is_free else max(2 * self._flow.bytes(value), 1))
             else:
                 self._network.add(self._of_op[number], node, self._cost(value, number))
         return node
-
-    def _cost_of_available(self, value: SSAValue) -> int:
-        """The cost of a value that is saved anyway, or of an argument."""
-        is_free = self._flow.owner(value) is not None or value in self._flow.graph.held
-        return 0 if is_free else max(2 * self._flow.bytes(value), 1)
 
     def _cost(self, value: SSAValue, number: int) -> int | None:
         """The cost of saving a result; None where it cannot be saved, or is free to compute.

@@ -51,11 +51,6 @@ def is_cheap(op: Operation) -> bool:
     return "p" in op.FLAGS or record.formula is not None or record.parts is not None
 
 
-def _is_arithmetic(op: Operation) -> bool:
-    """Whether ``op`` computes numbers from numbers."""
-    return all(map(is_number, (*op.operands, *op.results)))
-
-
 @dataclass(frozen=True)
 class Policy:
     """Which operations are not recomputed although they could be.
@@ -75,7 +70,9 @@ class Recomputation:
     def __init__(self, flow: Dataflow) -> None:
         self.flow = flow
         self.is_view = [is_view(op) for op in flow.ops]
-        self.is_free = [view or _is_arithmetic(op) for view, op in zip(self.is_view, flow.ops, strict=True)]
+        self.is_free = [
+            view or all(map(is_number, (*op.operands, *op.results))) for view, op in zip(self.is_view, flow.ops, strict=True)
+        ]
         self._cheap = [is_cheap(op) for op in flow.ops]
         self._once = [runs_once(op) for op in flow.ops]
         self._fusible = [cheap or is_random(op) for cheap, op in zip(self._cheap, flow.ops, strict=True)]

@@ -102,7 +102,10 @@ def make_kernel(name: str, steps: Sequence[KernelStep], wanted: set[SSAValue], p
     last = _combining(first, parts, places, of_parts)
     last += [LastStep(plans_of(step, pieces.places), step.schedule, places) for step in steps[1:]]
     if last:
-        _check_last(grid)
+        if isinstance(grid, AffineMap):
+            raise VerifyException("#tile.schedule: a last program needs a kernel with a static number of programs")
+        if not math.prod(grid):
+            raise VerifyException("#tile.schedule: the kernel has no program, so no last one")
         block.add_op(last_program(last, pointers))
     block.add_op(ReturnOp.create())
     attributes = [access(type, "read" if place < len(inputs) else "write") for place, type in enumerate(types)]
@@ -139,13 +142,6 @@ def _combining(
     for total, (read, stage) in zip(parts, combined, strict=True):
         found |= {read: of_parts[total], stage.result: places[total]}
     return [LastStep(plans_of(step, {}), step.schedule, found)]
-
-
-def _check_last(grid: Sequence[int] | AffineMap) -> None:
-    if isinstance(grid, AffineMap):
-        raise VerifyException("#tile.schedule: a last program needs a kernel with a static number of programs")
-    if not math.prod(grid):
-        raise VerifyException("#tile.schedule: the kernel has no program, so no last one")
 
 
 def _write_programs(

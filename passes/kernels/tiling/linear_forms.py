@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -43,17 +43,13 @@ def collapsed(
     left, new = list[int](), dict(sizes)
     joined: list[Form] = list(forms)
     divided = {loop for form in forms for loop in form.divided_loops()}
-    for loop in _real(order, sizes):
+    for loop in (loop for loop in order if sizes[loop] != 1):
         if left and not {left[-1], loop} & divided and all(f.factor(left[-1]) == f.factor(loop) * new[loop] for f in joined):
             outer = left.pop()
             new[loop] = new[loop] * new.pop(outer)
             joined = [form + Form(0, ((outer, -form.factor(outer)),)) if form.factor(outer) else form for form in joined]
         left.append(loop)
     return left, {loop: new[loop] for loop in left}, [_without_units(form, sizes) for form in joined]
-
-
-def _real(order: Sequence[int], sizes: Mapping[int, Steps]) -> Iterator[int]:
-    return (loop for loop in order if sizes[loop] != 1)
 
 
 def _without_units(form: Form, sizes: Mapping[int, Steps]) -> Form:

@@ -86,7 +86,10 @@ class Expressions:
             if op is stage.combiner or not op.results:
                 continue
             if isinstance(op, IterateOp):
-                self._iteration(stage, op)
+                key = structure(op, [self.keys[stage, value] for value in (*op.operands, *op.captured())])
+                for place, result in enumerate(op.results):
+                    self._number(stage, result, ("iterate", key, place))
+                    self.costly.append((stage, result))
                 costly |= {*op.results}
                 varying |= {*op.results}
                 continue
@@ -119,12 +122,6 @@ class Expressions:
             return atom if isinstance(atom, int) else (self._form(stage, atom.form), atom.divisor)
 
         return form.constant, frozenset((atom(each), factor) for each, factor in form.terms)
-
-    def _iteration(self, stage: Stage, op: IterateOp) -> None:
-        key = structure(op, [self.keys[stage, value] for value in (*op.operands, *op.captured())])
-        for place, result in enumerate(op.results):
-            self._number(stage, result, ("iterate", key, place))
-            self.costly.append((stage, result))
 
     def _number(self, stage: Stage, value: SSAValue, key: Hashable) -> None:
         self.keys[stage, value] = self._numbers.setdefault(key, len(self._numbers))

@@ -231,8 +231,12 @@ class Rows:
         kept = _real(stage, stage.kept)
         if self.sizes is None:
             return kept
-        if not any(other.is_reduction for other in self.loops) and stage.is_reduction:
-            self._follow(stage, kept)
+        if stage.is_reduction and all(
+            not other.is_reduction and other.sizes == stage.sizes and rows == _real(other, other.kept)
+            for other, rows in self.loops.items()
+        ):
+            self.loops = dict.fromkeys(self.loops, kept)
+            self.sizes = [stage.sizes[loop] for loop in kept]
         found = self._rows_of_reads(stage)
         if not found:
             return _subsequence(stage, kept, self.sizes)
@@ -242,12 +246,6 @@ class Rows:
         if stage.is_reduction and len(rows) < len(kept):  # a program would combine elements of different results
             return None
         return rows if [stage.sizes[row] for row in rows] == self.sizes else None
-
-    def _follow(self, stage: Stage, kept: list[int]) -> None:
-        """Change the rows to those of the reduction ``stage``, if all stages so far are elementwise over its loops."""
-        if all(other.sizes == stage.sizes and rows == _real(other, other.kept) for other, rows in self.loops.items()):
-            self.loops = dict.fromkeys(self.loops, kept)
-            self.sizes = [stage.sizes[loop] for loop in kept]
 
     def _rows_of_reads(self, stage: Stage) -> list[list[int] | None]:
         """``_rows_of_read`` of each stage in the kernel that ``stage`` reads."""

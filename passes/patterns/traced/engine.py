@@ -120,7 +120,11 @@ class TracedPattern(Pattern):
         misses = Misses() if wanted(REMARKS) else None
         missed: tuple[str, Operation] | None = None
         for pattern, found in self.matches(op, self.new_match(misses)):
-            site = _site(pattern, found)
+            block, inside = next(iter(found.ops.values())).parent, set(found.ops.values())
+            assert block is not None
+            values, outputs = ([found.of(each) for each in some] for some in (pattern.block.args, pattern.outputs))
+            ops = [op for op in block.ops if op in inside]
+            site = Site(found, block, ops, values, outputs, _insertion_point(block, inside, values, outputs))
             reason, where = self.obstacle(pattern, site, rewriter)
             if set(found.ops) != needed_tensors(pattern):
                 reason, where = "an operation is missing", None
@@ -380,14 +384,6 @@ def _changed(snippet: Snippet, change: Callable[[ModuleOp], object]) -> Snippet:
     change(ModuleOp([function]))
     new = body_of(function)
     return replace(snippet, block=new.block, outputs=new.outputs)
-
-
-def _site(pattern: Snippet, found: PatternMatch) -> Site:
-    block, inside = next(iter(found.ops.values())).parent, set(found.ops.values())
-    assert block is not None
-    values, outputs = ([found.of(each) for each in some] for some in (pattern.block.args, pattern.outputs))
-    ops = [op for op in block.ops if op in inside]
-    return Site(found, block, ops, values, outputs, _insertion_point(block, inside, values, outputs))
 
 
 def _insertion_point(

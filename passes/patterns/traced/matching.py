@@ -97,7 +97,7 @@ class PatternMatch:
             return [self] if self.ops[pattern] is op else []
         if op.name != pattern.name or op in self.ops.values() or not self.usable(op):
             return []
-        if len(op.results) != len(pattern.results) or not self._same_block(op):
+        if len(op.results) != len(pattern.results) or not all(other.parent is op.parent for other in self.ops.values()):
             return []
         choices = self._choices(pattern, op)
         attempts = [self, *(self.copy() for _ in choices[1:])] if choices else []
@@ -106,9 +106,6 @@ class PatternMatch:
             attempt.values.update(zip(pattern.results, op.results, strict=True))
             attempt.pending += pairs
         return attempts
-
-    def _same_block(self, op: Operation) -> bool:
-        return all(other.parent is op.parent for other in self.ops.values())
 
     def _choices(self, pattern: Operation, op: Operation) -> list[Pairs]:
         """Return the pairs of values that must match for ``op`` to match; two lists where operands may be exchanged."""
