@@ -356,8 +356,8 @@ class FakeWorld:
         expression = parse_expression(size)
         if expression.is_Integer:
             return int(expression)
-        renamed = self._renamed(expression)
-        value: Any = renamed.subs(hints_of(self.shape_env))
+        renamed: Any = self._renamed(expression)
+        value = renamed.subs(hints_of(self.shape_env))
         return self.shape_env.create_symintnode(renamed, hint=int(value) if value.is_Integer else None)
 
     def _unbacked(self, low: int, high: int | None) -> torch.SymInt:
