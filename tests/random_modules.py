@@ -35,8 +35,8 @@ from fxc.dialects.fx import (
 )
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class, op_class, table
-from fxc.dialects.torch_ops.argument_kinds import fits
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
+from fxc.dialects.torch_ops.schema_call import fits
 from tests.random_attributes import (
     ATTRIBUTES,
     CONSTANTS,

@@ -28,7 +28,7 @@ from fxc.dialects.semantics import CannotInfer, Vjp
 from fxc.errors import CaptureError, InputError
 from fxc.frontends.import_fx import import_fx
 from fxc.pipelines import AOT_INFERENCE
-from fxc.runtime.size_expressions import value_of
+from fxc.runtime.inputs import value_of
 from fxc.semantics import differentiate
 from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
 from tests.models.zoo import ZOO, load

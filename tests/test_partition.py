@@ -23,12 +23,10 @@ from fxc.errors import PipelineError
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.joint_graph import can_be_offloaded, joint_graph, mark_results, must_run
 from fxc.passes.joint import offload_saved
-from fxc.passes.joint.partition_min_cut.budgets import Budget
+from fxc.passes.joint.partition_min_cut.budgets import MOST, Budget, best_choices, evenly, peak_of
 from fxc.passes.joint.partition_min_cut.dataflow import Dataflow
-from fxc.passes.joint.partition_min_cut.knapsack import MOST, best_choices, evenly
 from fxc.passes.joint.partition_min_cut.minimum_cut import Partition
 from fxc.passes.joint.partition_min_cut.network import SINK, SOURCE, Network, UnboundedCut
-from fxc.passes.joint.partition_min_cut.peak import peak_of
 from fxc.passes.joint.partition_min_cut.recomputation import LONGEST_CHAIN
 from fxc.passes.joint.split_joint import split_joint
 from fxc.pipelines import parse_pipeline

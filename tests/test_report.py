@@ -27,9 +27,8 @@ from fxc.report.calls import library_calls
 from fxc.report.kernels import kernels
 from fxc.report.memory import timelines
 from fxc.report.module_graphs import ModuleGraph, module_graph
-from fxc.report.page import page
+from fxc.report.page import Edit, Texts, page
 from fxc.report.recording import Recording, record
-from fxc.report.texts import Edit, Texts
 from fxc.runtime.units import bytes_text, duration
 from fxc.tools.fxc import run
 from tests.models.zoo import ZOO, load

@@ -44,7 +44,10 @@ def measure(text: str, budgets: Sequence[str]) -> list[Peak]:
     if not callable(source.model):
         raise InputError(f"{text} is a captured program, which is not trained", hint="name the model")
     with progress("running in eager mode"):
-        program = _joint(source)
+        import torch
+
+        torch.compiler.reset()
+        program = capture_joint(source.model, source.args)
         found = [Peak("", step_peak(source, source.model), _of_eager(program.copy()))]
     for budget in budgets:
         options = Options(memory_budget=budget, target="host")
@@ -74,13 +77,6 @@ def _of_eager(joint: Program) -> int:
     step = TrainingStep.of(joint.module)
     assert step is not None
     return step.memory().peak
-
-
-def _joint(source: ModelSource) -> Program:
-    import torch
-
-    torch.compiler.reset()
-    return capture_joint(source.model, source.args)
 
 
 def run_step(call: Callable[..., Any], args: Sequence[Any]) -> None:

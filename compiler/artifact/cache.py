@@ -39,11 +39,11 @@ from fxc.dialects.torch_ops.declaration import OperatorDeclOp
 from fxc.dialects.torch_ops.namespaces import is_process_call
 from fxc.program.program import Program, state_names
 from fxc.runtime import autocast
+from fxc.runtime.autocast import float32_precisions
 from fxc.runtime.cpu_features import host_features
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
 from fxc.runtime.openmp import openmp_symbols
-from fxc.runtime.precision import float32_precisions
 from fxc.runtime.program_text import HostText, program_of, program_text
 
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")

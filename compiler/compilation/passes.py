@@ -25,7 +25,7 @@ from fxc.options import AUTO, Options
 from fxc.patterns.registry import registered
 from fxc.pipelines import lays_out_memory, parse_pipeline
 from fxc.program.program import Program
-from fxc.runtime.precision import allows_tf32
+from fxc.runtime.autocast import allows_tf32
 from fxc.runtime.units import duration
 
 T = TypeVar("T")

@@ -47,10 +47,9 @@ from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import FxcError, InputError, WeightsError
-from fxc.export.module_tree import copy_persistence, set_module, set_tensor, training
+from fxc.export.module_tree import argument_names, copy_persistence, is_plain, set_module, set_tensor, training, world_of
 from fxc.export.plan_nodes import PLAN_NODES
 from fxc.export.plan_time_values import frozen_results, is_once, reads_once
-from fxc.export.user_graphs import argument_names, is_plain, world_of
 from fxc.passes.analysis.requires_grad import requires_grad
 from fxc.program.program import Program
 

@@ -57,7 +57,14 @@ def fuse_attention(graph: GraphModule, run: Run) -> None:
         return
     try:
         program = import_fx(graph)
-        _mark(program, nodes)
+        # Name the arguments after the index of their node, and mark those that require a gradient.
+        inputs = [(i, node) for i, node in enumerate(nodes) if node.op == "placeholder"]
+        facts = list[DictionaryAttr]()
+        for argument, (i, node), known in zip(program.main.args, inputs, argument_attributes(program.main), strict=True):
+            argument._name = f"{_PREFIX}{i}"
+            marked = {ARGUMENT: UnitAttr()} if getattr(_example(node), "requires_grad", False) else {}
+            facts.append(DictionaryAttr({**known.data, **marked}))
+        program.main.properties["arg_attrs"] = ArrayAttr(facts)
         _lower(program, nodes, run)
     except FxcError:
         return
@@ -71,17 +78,6 @@ def fuse_attention(graph: GraphModule, run: Run) -> None:
 
 def _example(node: Node) -> Any:
     return node.meta.get("example_value")
-
-
-def _mark(program: Program, nodes: Sequence[Node]) -> None:
-    """Name the arguments after the index of their node, and mark those that require a gradient."""
-    inputs = [(i, node) for i, node in enumerate(nodes) if node.op == "placeholder"]
-    facts = list[DictionaryAttr]()
-    for argument, (i, node), known in zip(program.main.args, inputs, argument_attributes(program.main), strict=True):
-        argument._name = f"{_PREFIX}{i}"
-        marked = {ARGUMENT: UnitAttr()} if getattr(_example(node), "requires_grad", False) else {}
-        facts.append(DictionaryAttr({**known.data, **marked}))
-    program.main.properties["arg_attrs"] = ArrayAttr(facts)
 
 
 def _lower(program: Program, nodes: Sequence[Node], run: Run) -> None:

@@ -13,7 +13,6 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
@@ -72,7 +71,12 @@ def import_joint(joint: GraphModule, forward_results: int, held: Collection[int]
     for node in joint.graph.nodes:
         if node.op not in ("placeholder", "output", "get_attr"):
             _mark(node, ops, policies)
-    _detach_as_alias(function)
+    # Replace detach: autograd does not see a joint graph, so it is an alias, which more equations know.
+    for op in [op for op in function.walk() if op.name == "torch.aten.detach.default"]:
+        alias = torch_op("aten.alias.default").build_call([op.operands[0]], {}, op.result_types, location=op.location)
+        alias.attributes.update(op.attributes)
+        copy_names(op.results, alias.results)
+        Rewriter.replace_op(op, alias)
     return program
 
 
@@ -98,15 +102,6 @@ def name_modules(joint: GraphModule) -> None:
         for stack in ("nn_module_stack", "fwd_nn_module_stack"):
             if node.meta.get(stack):
                 node.meta[stack] = {path: (path, module) for path, module in node.meta[stack].values()}
-
-
-def _detach_as_alias(function: FuncOp) -> None:
-    """Replace ``detach``: autograd does not see a joint graph, so it is an alias, which more equations know."""
-    for op in [op for op in function.walk() if op.name == "torch.aten.detach.default"]:
-        alias = torch_op("aten.alias.default").build_call([op.operands[0]], {}, op.result_types, location=op.location)
-        alias.attributes.update(op.attributes)
-        copy_names(op.results, alias.results)
-        Rewriter.replace_op(op, alias)
 
 
 def _refuse(joint: GraphModule, forward_results: int) -> None:

@@ -25,9 +25,9 @@ from fxc.dialects.torch_ops.namespaces import is_onednn
 from fxc.errors import KernelError
 from fxc.interpret.example_values import Seeded
 from fxc.program.program import Program
+from fxc.runtime.autocast import float32_precisions
 from fxc.runtime.cpu_features import host_features
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
-from fxc.runtime.precision import float32_precisions
 
 SECONDS, FEWEST_TURNS, MOST_TURNS = 0.012, 4, 20
 """The time in seconds for each program of a measurement on the CPU, and the minimum and maximum number of rounds."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,22 +13,54 @@ from torch.fx import Graph, GraphModule
 from xdsl.dialects.builtin import FunctionType, TupleType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from fxc.bridge.callables import resolve_function
 from fxc.dialects.attributes.types import ValueType, is_tensor
+from fxc.dialects.attributes.values import Tree, scalar_attr
 from fxc.dialects.equations import Snippet
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp
+from fxc.dialects.text.call import CallOp
 from fxc.dialects.text.diagnostics import OpVerifyException, one_line, place_of
 from fxc.driver.runner import verify_module
-from fxc.errors import CaptureError, InputError
+from fxc.errors import CaptureError, InputError, TargetError
 from fxc.passes.analysis.memory import scopes
 from fxc.passes.analysis.stride_changes import only_strides_differ
 from fxc.passes.patterns.traced.engine import Site, TracedPattern, TwoStagePattern
 from fxc.passes.patterns.traced.matching import Misses, PatternMatch, bindings
 from fxc.passes.patterns.traced.stride_changes import settle_strides
 from fxc.passes.rewriting.patterns import PatternRewriter
-from fxc.patterns.calls import CallMatch
 from fxc.patterns.equation import PythonEquation, checked, examples_of, is_in_place, same_count, same_parameters
 from fxc.patterns.trace import PythonFunction, name_of, trace_symbolically
 from fxc.program.program import Program, require_program
+
+
+class CallMatch(PatternMatch):
+    """A match of calls of Python functions."""
+
+    def arguments(self, op: CallOp) -> Mapping[str | int, Tree]:
+        if not isinstance(op, CallFunctionOp):
+            return super().arguments(op)
+        args, kwargs = op.trees()
+        names = list(_python_parameters(op.call_target() or ""))
+        positions: list[str | int] = [*names[: len(args)], *range(len(names), len(args))]
+        return {**dict(zip(positions, args, strict=True)), **kwargs}
+
+    def is_default(self, op: CallOp, name: str | int, tree: Tree) -> bool:
+        if not isinstance(op, CallFunctionOp):
+            return super().is_default(op, name, tree)
+        defaults = _python_parameters(op.call_target() or "")
+        return isinstance(tree, Attribute) and name in defaults and scalar_attr(defaults[str(name)]) == tree
+
+
+@cache
+def _python_parameters(target: str) -> Mapping[str, Any]:
+    """Return parameter -> default (``Parameter.empty`` for none) of a Python function; empty without a plain signature."""
+    try:
+        parameters = inspect.signature(resolve_function(target)).parameters.values()
+    except (TargetError, TypeError, ValueError):  # implemented in C, or a function of this process
+        return {}
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return {}
+    return {p.name: p.default for p in parameters}
 
 
 @dataclass(frozen=True)

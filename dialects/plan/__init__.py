@@ -9,8 +9,20 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from fxc.dialects.attributes.discardable import STREAM, stream_of
-from fxc.dialects.plan.ops import BOXED, IN_PLACE, AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, ViewOp, is_boxed, released
-from fxc.dialects.plan.streams import RecordOp, WaitOp
+from fxc.dialects.plan.ops import (
+    BOXED,
+    IN_PLACE,
+    AllocOp,
+    ArenaOp,
+    BringOp,
+    FreeOp,
+    LaunchOp,
+    RecordOp,
+    ViewOp,
+    WaitOp,
+    is_boxed,
+    released,
+)
 from fxc.dialects.plan.types import ALIGNMENT, ArenaType, EventType, aligned, fill_the_same, has_known_steps, storage_bytes
 
 Plan = Dialect(

@@ -19,8 +19,7 @@ from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.base.effects import aliases, has_side_effect, is_view, writes
 from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.plan.lifetimes import reads
-from fxc.dialects.plan.ops import AllocOp, ArenaOp, FreeOp
-from fxc.dialects.plan.streams import RecordOp, WaitOp
+from fxc.dialects.plan.ops import AllocOp, ArenaOp, FreeOp, RecordOp, WaitOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.torch_ops.effects import is_size_query
 

@@ -1,4 +1,4 @@
-"""The ops of the ``plan`` dialect that allocate, fill and release memory."""
+"""The ops of the ``plan`` dialect that allocate, fill and release memory, and synchronize streams of an accelerator."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -43,6 +44,7 @@ from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases, reads
 from fxc.dialects.plan.types import (
     ALIGNMENT,
     ArenaType,
+    EventType,
     MemoryEffects,
     PlanEffects,
     fill_the_same,
@@ -53,6 +55,50 @@ from fxc.dialects.text.diagnostics import OpVerifyException
 from fxc.dialects.text.syntax import parse_type, type_text
 from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
 from fxc.dialects.tile.types import print_operands
+
+
+@irdl_op_definition
+class RecordOp(IRDLOperation, PlanEffects):
+    """``%e = plan.record {stream = 1 : i64} : !plan.event``: records the current position of stream 1."""
+
+    name = "plan.record"
+    stream = prop_def(IntegerAttr.constr(i64))
+    event = result_def(EventType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict `:` type($event)"
+
+    @classmethod
+    def of(cls, stream: int) -> RecordOp:
+        return cls.create(properties={"stream": IntegerAttr(stream, i64)}, result_types=[EventType()])
+
+    def verify_(self) -> None:
+        _check_stream(self.name, self.stream)
+
+
+@irdl_op_definition
+class WaitOp(IRDLOperation, PlanEffects):
+    """``plan.wait %e {stream = 0 : i64}``: later work of stream 0 starts after the work that ``%e`` recorded."""
+
+    name = "plan.wait"
+    event = operand_def(EventType)
+    stream = prop_def(IntegerAttr.constr(i64))
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$event attr-dict"
+
+    @classmethod
+    def of(cls, event: SSAValue, stream: int) -> WaitOp:
+        return cls.create(operands=[event], properties={"stream": IntegerAttr(stream, i64)})
+
+    def verify_(self) -> None:
+        _check_stream(self.name, self.stream)
+
+
+def _check_stream(name: str, stream: IntegerAttr) -> None:
+    if stream.value.data < 0:
+        raise VerifyException(f"{name}: there is no stream {stream.value.data}")
+
 
 _SEGMENTS = AttrSizedOperandSegments(as_property=True).attribute_name
 

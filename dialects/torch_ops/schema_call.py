@@ -5,18 +5,74 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TupleType
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, TupleType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import NoneValueType, ValueType
-from fxc.dialects.attributes.values import SSA, SSAAttr, Tree, count_ssa, decode, isa, str_attr
+from fxc.dialects.attributes.values import (
+    SSA,
+    ComplexAttr,
+    DeviceAttr,
+    DictAttr,
+    DTypeAttr,
+    EllipsisAttr,
+    LayoutAttr,
+    MemoryFormatAttr,
+    NoneValueAttr,
+    RangeAttr,
+    SliceAttr,
+    SSAAttr,
+    Tree,
+    TupleAttr,
+    count_ssa,
+    decode,
+    isa,
+    str_attr,
+)
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.text.call_lines import Layout
 from fxc.dialects.text.call_text import Arguments
-from fxc.dialects.torch_ops.argument_kinds import fits
 from fxc.dialects.torch_ops.schema import Schema
+
+_REAL = (IntegerAttr, FloatAttr)
+_NUMBERS = (*_REAL, ComplexAttr)
+_NAMED_INTEGERS = (DTypeAttr, LayoutAttr, MemoryFormatAttr)
+_CONSTANTS: frozenset[type[Attribute]] = frozenset([
+    *_NUMBERS, *_NAMED_INTEGERS, StringAttr, NoneValueAttr, ArrayAttr, TupleAttr, DictAttr, RangeAttr, SliceAttr, DeviceAttr,
+    EllipsisAttr,
+])  # fmt: skip
+_FITTING: dict[str, tuple[type[Attribute], ...]] = {
+    "Tensor": (*_NUMBERS, NoneValueAttr),  # none: an undefined tensor
+    "Scalar": _NUMBERS,
+    "complex": _NUMBERS,
+    "float": _REAL,
+    "int": (IntegerAttr, *_NAMED_INTEGERS),
+    "SymInt": (IntegerAttr,),
+    "bool": (IntegerAttr,),
+    "str": (StringAttr,),
+    "ScalarType": (DTypeAttr, IntegerAttr),
+    "Layout": (LayoutAttr, IntegerAttr),
+    "MemoryFormat": (MemoryFormatAttr, IntegerAttr),
+    "Device": (DeviceAttr, StringAttr),
+}
+
+
+def fits(value: Attribute, expected: str) -> bool:
+    """Whether ``value``, a template of an argument, may be passed for ``expected``, a type of a schema."""
+    kind = type(value)
+    if kind not in _CONSTANTS:
+        return True
+    if expected.endswith("?"):
+        return kind is NoneValueAttr or fits(value, expected[:-1])
+    if expected.endswith("]"):
+        element, _, length = expected[:-1].rpartition("[")
+        if isa(value, ArrayAttr) or isinstance(value, TupleAttr):
+            return all(fits(each, element) for each in (value.elements if isinstance(value, TupleAttr) else value).data)
+        return kind is RangeAttr or (length != "" and fits(value, element))
+    return expected not in _FITTING or kind in _FITTING[expected]
+
 
 KEYWORDS = "keywords"
 """The property that lists the arguments passed by keyword, if they differ from the keyword-only arguments of the schema."""

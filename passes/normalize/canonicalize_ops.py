@@ -44,8 +44,8 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.constants import constant_of
-from fxc.passes.analysis.lazy_values import may_be_lazy
 from fxc.passes.analysis.matching import dtype, integer, integers, is_complex, rank
+from fxc.passes.analysis.memory import may_be_lazy
 from fxc.passes.analysis.statistics import count
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter, apply_patterns, dispatch_table
 

@@ -11,18 +11,65 @@ from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, strides
-from fxc.dialects.attributes.values import Tree, bool_attr, enum_attr, int_attr
+from fxc.dialects.attributes.values import Tree, bool_attr, enum_attr, int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
-from fxc.passes.analysis.matching import dtype
+from fxc.passes.analysis.matching import dtype, number
 from fxc.passes.operators.bias import split_addmm
 from fxc.passes.operators.depthwise import split_weight_gradient
-from fxc.passes.operators.flops import attention, attention_backward, convolution, convolution_backward, product
-from fxc.passes.operators.record import Factors, Operator, Parts, Role, When, each
+from fxc.passes.operators.record import Factors, Flops, Operator, Parts, Role, SizesOf, When, each
 from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.insertion import insert_call
 from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, matrix_shape, static_sizes, transposed
+
+
+def product(right: str, *, is_turned: bool = False) -> Flops:
+    """A product with the factor ``right``, a matrix, a stack of them, or a vector. ``is_turned``: it is transposed."""
+
+    def flops(op: TorchOp, sizes: SizesOf) -> int:
+        factor = _shape(op, right, sizes)
+        length = factor[-1] if is_turned or len(factor) == 1 else factor[-2]
+        return 2 * length * prod(sizes(op.results[0]))
+
+    return flops
+
+
+def convolution(*, is_transposed: bool = False) -> Flops:
+    """Each element of the result meets the weights of its channel; of a transposed one, each element of the input does."""
+
+    def flops(op: TorchOp, sizes: SizesOf) -> int:
+        from_input = is_transposed or number(op.argument("transposed"))
+        elements = _shape(op, "input", sizes) if from_input else sizes(op.results[0])
+        return 2 * prod(elements) * prod(_shape(op, "weight", sizes)[1:])
+
+    return flops
+
+
+def convolution_backward(op: TorchOp, sizes: SizesOf) -> int:
+    """The gradients of input and weight, as far as ``output_mask`` wants them, take as much as the convolution each."""
+    elements = _shape(op, "input" if number(op.argument("transposed")) else "grad_output", sizes)
+    wanted = sum(map(bool, map(number, op.bound()["output_mask"][:2])))
+    return wanted * 2 * prod(elements) * prod(_shape(op, "weight", sizes)[1:])
+
+
+def attention(op: TorchOp, sizes: SizesOf) -> int:
+    """Queries times keys, and the scores times values; causal attention is not less."""
+    query, key, value = (_shape(op, name, sizes) for name in ("query", "key", "value"))
+    return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+
+
+def attention_backward(op: TorchOp, sizes: SizesOf) -> int:
+    """The scores again, the gradients of scores and values, and those of queries and keys."""
+    query, key, value = (_shape(op, name, sizes) for name in ("query", "key", "value"))
+    return 2 * prod(query[:-1]) * key[-2] * (3 * query[-1] + 2 * value[-1])
+
+
+def _shape(op: TorchOp, name: str, sizes: SizesOf) -> Sequence[int]:
+    value = op.argument(name)
+    assert isa(value, SSAValue)
+    return sizes(value)
+
 
 _CONVOLUTIONS = (
     "_convolution.default _convolution.deprecated _convolution.out convolution.out cudnn_convolution.default "

@@ -129,7 +129,9 @@ def _convert(function: FuncOp, semantics: Semantics) -> None:
         elif isinstance(op, TorchOp) and not _may_update(op, memory, written):
             _into_buffers(op, semantics)
     insert_write_backs(function)
-    insert_releases(function.body.block)
+    # Insert a plan.free after the last use of each value that block creates or owns and does not return.
+    for op, values in last_uses(function.body.block).items():
+        Rewriter.insert_op(FreeOp.of(values), InsertPoint.after(op))
 
 
 def _may_update(op: TorchOp, memory: Memory, written: set[SSAValue]) -> bool:
@@ -170,12 +172,6 @@ def _into_buffers(op: TorchOp, semantics: Semantics) -> None:
 
 
 # releases after the last uses
-
-
-def insert_releases(block: Block) -> None:
-    """Insert a ``plan.free`` after the last use of each value that ``block`` creates or owns and does not return."""
-    for op, values in last_uses(block).items():
-        Rewriter.insert_op(FreeOp.of(values), InsertPoint.after(op))
 
 
 def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:

@@ -104,7 +104,8 @@ def overwrite_dying_inputs(block: Block, callee: Callee | None = None) -> None:
     for op in walk.buffers.walk(block):
         if isinstance(op, LaunchOp) and (kernel := op.kernel()) is not None:
             for place, out in enumerate(list(op.outs)):
-                if walk.is_unwritten(out) and out not in op.inputs:
+                is_place = out in walk.blank or (isinstance(out.owner, AllocOp) and out.owner.arena is None)
+                if (is_place and out not in walk.buffers.used) and out not in op.inputs:
                     walk.overwrite(op, kernel, place, out)
     walk.overwrite_arguments()
 
@@ -120,11 +121,6 @@ class _Walk:
         self.blank = {arg for arg, _ in given} - used
         """The arguments that are not written before the call."""
         self._known = dict[tuple[SSAValue, SSAValue], bool]()
-
-    def is_unwritten(self, out: SSAValue) -> bool:
-        """Whether ``out`` is a buffer that is not written yet."""
-        is_place = out in self.blank or (isinstance(out.owner, AllocOp) and out.owner.arena is None)
-        return is_place and out not in self.buffers.used
 
     def overwrite(self, op: LaunchOp, kernel: KernelOp, place: int, out: SSAValue) -> None:
         """Let ``op`` overwrite one of its inputs by ``out``, if that is allowed."""

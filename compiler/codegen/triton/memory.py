@@ -50,7 +50,12 @@ def write_memory(writer: KernelWriter, op: Operation) -> bool:
             writer.line(f"tl.store({', '.join(values)})")
             writer.unseen.add(op.pointer)
         case AtomicOp():
-            _atomic(writer, op)
+            element = element_of(op.value.type)
+            if isinstance(element, IntegerType) and element.bitwidth < 32:
+                raise refusal(op, f"no GPU adds {element} atomically", "add into i32")
+            values = [_address(writer, op), writer.typed(op.value), *_masked(writer, op.mask), 'sem="relaxed"']
+            writer.line(f"tl.atomic_{op.KIND}({', '.join(values)})")
+            writer.unseen.add(op.pointer)
         case _:
             return False
     return True
@@ -108,12 +113,3 @@ def _number(writer: KernelWriter, stride: int | SSAValue) -> int | None:
         return stride
     number = writer.constant(stride)
     return None if number is None else int(number)
-
-
-def _atomic(writer: KernelWriter, op: AtomicOp) -> None:
-    element = element_of(op.value.type)
-    if isinstance(element, IntegerType) and element.bitwidth < 32:
-        raise refusal(op, f"no GPU adds {element} atomically", "add into i32")
-    values = [_address(writer, op), writer.typed(op.value), *_masked(writer, op.mask), 'sem="relaxed"']
-    writer.line(f"tl.atomic_{op.KIND}({', '.join(values)})")
-    writer.unseen.add(op.pointer)

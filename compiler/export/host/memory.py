@@ -18,7 +18,7 @@ from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp, ViewOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp
 from fxc.export.plan_time_values import is_once
-from fxc.passes.analysis.lazy_values import may_be_lazy
+from fxc.passes.analysis.memory import may_be_lazy
 from fxc.runtime.arena import ArenaPart, Place
 from fxc.runtime.native_kernel import TensorSpec
 

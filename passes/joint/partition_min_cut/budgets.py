@@ -9,13 +9,141 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import NamedTuple, TypeAlias
 
-from fxc.passes.joint.partition_min_cut.dataflow import FAR
-from fxc.passes.joint.partition_min_cut.knapsack import best_choices, evenly
+from xdsl.ir import Operation
+
+from fxc.passes.analysis.peak_memory import Simulation
+from fxc.passes.joint.partition_min_cut.dataflow import FAR, Dataflow
 from fxc.passes.joint.partition_min_cut.minimum_cut import Partition, minimum_cut
-from fxc.passes.joint.partition_min_cut.peak import peak_of
 from fxc.passes.joint.partition_min_cut.recomputation import Policy, Recomputation
-from fxc.passes.joint.partition_min_cut.segments import ends_of_segments
+
+MOST = 4096
+"""The number of choices up to which the solution is exact. Of more, some that are evenly distributed by weight remain."""
+
+Items: TypeAlias = "tuple[int, Items] | None"
+"""The last item of a choice, and the others."""
+
+
+class Choice(NamedTuple):
+    """Items that are worth more than all others of at most this weight."""
+
+    weight: int
+    value: int
+    items: Items = None
+
+    def indices(self) -> frozenset[int]:
+        found, items = list[int](), self.items
+        while items is not None:
+            index, items = items
+            found.append(index)
+        return frozenset(found)
+
+
+def best_choices(weights: Sequence[int], values: Sequence[int]) -> list[Choice]:
+    """The best choices by increasing weight and value. The first items are preferred; those without weight are in each choice.
+
+    For the best choice of a capacity, take the last one that is not heavier.
+    """
+    front = [Choice(0, 0)]
+    for index, (weight, value) in enumerate(zip(weights, values, strict=True)):
+        if weight == 0:
+            front = [Choice(each.weight, each.value + value, (index, each.items)) for each in front]
+            continue
+        more = [Choice(each.weight + weight, each.value + value, (index, each.items)) for each in front]
+        front = list(_undominated(sorted([*front, *more], key=lambda each: (each.weight, -each.value))))
+        if len(front) > MOST:
+            front = evenly(front, MOST)
+    return front
+
+
+def evenly(choices: Sequence[Choice], count: int) -> list[Choice]:
+    """At most ``count`` of ``choices``, the first and the last among them, at even distances of their weights."""
+    lightest, heaviest = choices[0].weight, choices[-1].weight
+    found, last = [choices[0]], 0
+    for choice in choices[1:-1]:
+        step = (choice.weight - lightest) * (count - 1) // max(heaviest - lightest, 1)
+        if last < step < count - 1:
+            found.append(choice)
+            last = step
+    return [*found, choices[-1]] if len(choices) > 1 else found
+
+
+def _undominated(choices: Sequence[Choice]) -> Iterator[Choice]:
+    """Of ``choices`` by increasing weight, those that are worth more than all before them."""
+    best = -1
+    for choice in choices:
+        if choice.value > best:
+            best = choice.value
+            yield choice
+
+
+def ends_of_segments(flow: Dataflow, is_view: Sequence[bool], count: int) -> frozenset[int]:
+    """The operations whose results are live between ``count`` segments of about the same time.
+
+    Each segment ends, within half of its time, where the fewest bytes are live.
+    """
+    last = _last_uses(flow, is_view)
+    changes = [0] * (len(flow.ops) + 1)
+    for number, end in last.items():
+        bytes = sum(map(flow.bytes, flow.ops[number].results))
+        changes[number] += bytes
+        changes[end] -= bytes
+    live, times = list(accumulate(changes)), list(accumulate(flow.time(n) * flow.in_forward[n] for n in range(len(flow.ops))))
+    found = set[int]()
+    for segment in range(1, count):
+        low, high = (times[-1] * (2 * segment + side) / (2 * count) for side in (-1, 1))
+        places = [n for n, time in enumerate(times) if flow.in_forward[n] and low < time <= high]
+        if places:
+            place = min(places, key=lambda n: live[n])
+            found |= {number for number, end in last.items() if number <= place < end}
+    return frozenset(found)
+
+
+def _last_uses(flow: Dataflow, is_view: Sequence[bool]) -> dict[int, int]:
+    """Operation of the forward that makes new memory -> the last operation of the forward that reads it or a view of it."""
+    memory, found = dict[int, int | None](), dict[int, int]()
+    for number in _forward(flow):
+        owners = [flow.owner(value) for value in flow.reads[number]]
+        for owner in owners:
+            if owner is not None and (made := memory.get(owner)) is not None:
+                found[made] = number
+        first = owners[0] if owners else None
+        memory[number] = number if not is_view[number] else None if first is None else memory.get(first)
+    return found
+
+
+def _forward(flow: Dataflow) -> Iterator[int]:
+    return (number for number, needed in enumerate(flow.in_forward) if needed)
+
+
+def peak_of(flow: Dataflow, plan: Partition) -> int:
+    """The most bytes that are live at once, without arguments. A value is computed again just before its first use."""
+    graph, simulation = flow.graph, Simulation(flow.costs.sizes)
+    again = set(plan.recomputed)
+    needed = {*flow.ancestors(plan.saved), *(number for number, needed in enumerate(flow.in_forward) if needed)}
+    simulation.run([flow.ops[number] for number in sorted(needed)])
+    simulation.own(graph.tangents)
+    simulation.run(_backward(flow, again))
+    return simulation.result([*graph.results, *graph.gradients]).peak
+
+
+def _backward(flow: Dataflow, again: set[int]) -> list[Operation]:
+    """The operations of the backward in order, each recomputed one before the first that reads its results."""
+    found, done, waiting = list[Operation](), set[int](), [number for number in reversed(flow.run_backward)]
+    while waiting:
+        number = waiting[-1]
+        makers = {maker for value in flow.reads[number] if (maker := flow.owner(value)) in again} - done
+        if number not in done and makers:
+            waiting += sorted(makers, reverse=True)
+            continue
+        waiting.pop()
+        if number not in done:
+            done.add(number)
+            found.append(flow.ops[number])
+    return found
+
 
 CHOICES = 16
 """The number of choices of expensive operations to recompute that are compared."""
