@@ -25,8 +25,7 @@ from fxc.passes.analysis.joint_graph import can_be_offloaded, joint_graph, mark_
 from fxc.passes.joint import offload_saved
 from fxc.passes.joint.partition_min_cut.budgets import MOST, Budget, best_choices, evenly, peak_of
 from fxc.passes.joint.partition_min_cut.dataflow import Dataflow
-from fxc.passes.joint.partition_min_cut.minimum_cut import Partition
-from fxc.passes.joint.partition_min_cut.network import SINK, SOURCE, Network, UnboundedCut
+from fxc.passes.joint.partition_min_cut.minimum_cut import SINK, SOURCE, Network, Partition, UnboundedCut
 from fxc.passes.joint.partition_min_cut.recomputation import LONGEST_CHAIN
 from fxc.passes.joint.split_joint import split_joint
 from fxc.pipelines import parse_pipeline

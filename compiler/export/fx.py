@@ -35,8 +35,7 @@ from fxc.codegen.contract import KernelLaunch
 from fxc.dialects.attributes.types import NoneValueType, ValueType, tuple_type
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp, ZeroOp
-from fxc.dialects.base.effects import aliases
-from fxc.dialects.base.operator_call import OperatorCall
+from fxc.dialects.base.effects import OperatorCall, aliases
 from fxc.dialects.entry import ArgumentFacts
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fusion import YieldOp as GroupYieldOp

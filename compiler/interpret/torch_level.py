@@ -42,7 +42,7 @@ from fxc.dialects.autodiff import (
     YieldOp,
     ZeroOp,
 )
-from fxc.dialects.base.operator_call import OperatorCall
+from fxc.dialects.base.effects import OperatorCall
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.text.diagnostics import one_line, place_of
 from fxc.dialects.text.syntax import op_text, written_name

@@ -7,6 +7,7 @@ effect.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import TensorType, TupleType
@@ -15,6 +16,15 @@ from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffect
 
 from fxc.dialects.attributes.discardable import BORROWS
 from fxc.dialects.attributes.types import NUMBERS, ValueType
+from fxc.dialects.attributes.values import Tree
+
+
+class OperatorCall(Operation):
+    """An operation that export and the interpreter run as a call."""
+
+    @abstractmethod
+    def operator_call(self) -> tuple[str, list[Tree]]:
+        """The operator, such as ``aten.add.Tensor``, and the arguments."""
 
 
 class EffectsInterface(Operation):

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.types import Dim, is_tensor, sizes
 from fxc.dialects.attributes.values import Tree, int_attr
 from fxc.dialects.base.effects import CallEffects, EffectsInterface
-from fxc.dialects.base.operator_call import OperatorCall
+from fxc.dialects.base.effects import OperatorCall
 from fxc.dialects.dist.mesh import REDUCTIONS, GroupOp, Integers, lookup
 from fxc.dialects.text.syntax import type_text
 

@@ -11,9 +11,8 @@ from types import MappingProxyType
 
 from fxc.passes.operators import special_tables as tables
 from fxc.passes.operators.arithmetic import arithmetic
-from fxc.passes.operators.iteration import iterate
 from fxc.passes.operators.record import Operator, each
-from fxc.passes.operators.scalars import Scalar, where
+from fxc.passes.operators.scalars import Scalar, iterate, where
 from fxc.passes.operators.special import polynomial
 
 MOST_TERMS = 2000

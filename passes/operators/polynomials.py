@@ -9,9 +9,8 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from fxc.passes.operators.arithmetic import arithmetic
-from fxc.passes.operators.iteration import iterate
 from fxc.passes.operators.record import Operator, each
-from fxc.passes.operators.scalars import Scalar, constant, where
+from fxc.passes.operators.scalars import Scalar, constant, iterate, where
 
 MOST_STEPS = 32
 """The maximum number of steps for which a kernel unrolls a recurrence; longer ones use a loop."""

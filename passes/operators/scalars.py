@@ -6,7 +6,7 @@ A ``Scalar`` has one of PyTorch's dtypes, except half precision: that is compute
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from math import copysign, inf
 from typing import NoReturn, TypeAlias
@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.dialects.attributes.types import element_type
 from fxc.dialects.attributes.values import isa
+from fxc.dialects.tile import IterateOp, NextOp
 from fxc.dialects.tile.blocks import FUNCTIONS, MathOp
 
 FLOATS = frozenset(["float32", "float64"])
@@ -327,3 +328,20 @@ def stored(scalar: Scalar, dtype: str) -> SSAValue:
     if dtype in HALVES:
         return scalar._emit(arith.TruncFOp(scalar.value, element_type(dtype))).value
     return scalar._emit(arith.BitcastOp(scalar.value, element_type(dtype))).value if dtype == "uint8" else scalar.value
+
+
+def iterate(
+    going: Scalar, carried: Sequence[Scalar], given: Sequence[Scalar], step: Callable[..., tuple[Scalar, Sequence[Scalar]]]
+) -> list[Scalar]:
+    """Repeat ``step`` for each element while it is ``going``, and return the final carried values.
+
+    ``step`` takes the carried values and then the loop invariants ``given``. It returns whether the element continues, and the
+    new carried values. It is also computed for elements that have stopped; their results are dropped.
+    """
+    body = Block(arg_types=[value.value.type for value in carried])
+    inside = [Scalar(body, argument, value.dtype) for argument, value in zip(body.args, carried, strict=True)]
+    more, new = step(*inside, *(Scalar(body, value.value, value.dtype) for value in given))
+    body.add_op(NextOp.of(more.value, [value.value for value in new]))
+    op = IterateOp.of(going.value, [value.value for value in carried], body)
+    going.body.add_op(op)
+    return [Scalar(going.body, result, value.dtype) for result, value in zip(op.results, carried, strict=True)]

@@ -15,11 +15,9 @@ from fxc.passes.operators import (
     arithmetic,
     assembling,
     bessel,
-    derivatives,
     functions,
     incomplete_gamma,
     indexing,
-    integers,
     polynomials,
     pooling,
     products,
@@ -39,7 +37,6 @@ FAMILIES = (
     bessel,
     polynomials,
     incomplete_gamma,
-    integers,
     randoms,
     views,
     assembling,
@@ -48,7 +45,6 @@ FAMILIES = (
     reductions,
     products,
     pooling,
-    derivatives,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
