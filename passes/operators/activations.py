@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fxc.passes.operators.arithmetic import arithmetic, at_least, clamp
+from fxc.passes.operators.arithmetic import arithmetic, at_least, clamp, named
 from fxc.passes.operators.functions import sigmoid
 from fxc.passes.operators.record import Activation, Operator, each
 from fxc.passes.operators.scalars import Scalar, where
@@ -131,6 +131,10 @@ def dropout_backward(grad_output: Scalar, mask: Scalar, scale: float) -> Scalar:
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
+        **named(leaky_relu_backward, selu, softplus_backward, hardtanh_backward, hardsigmoid, hardswish, hardshrink),
+        **named(threshold, threshold_backward, sigmoid_backward, tanh_backward, logit_backward),
+        **named(elu, celu, mish, softplus, cost=16),
+        **named(gelu_backward, silu_backward, cost=24),
         **each("relu.default", arithmetic(relu), onednn=Activation("relu", is_exact=True)),
         **each("relu6.default", arithmetic(lambda x: clamp(x, 0, 6))),
         **each(
@@ -138,32 +142,14 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
             arithmetic(leaky_relu),
             onednn=Activation("leaky_relu", [("negative_slope", 0.01)], is_exact=True),
         ),
-        **each("leaky_relu_backward.default", arithmetic(leaky_relu_backward)),
-        **each("elu.default", arithmetic(elu), cost=16),
-        **each("selu.default", arithmetic(selu)),
-        **each("celu.default", arithmetic(celu), cost=16),
         **each("gelu.default", arithmetic(gelu), cost=24, onednn=Activation("gelu", approximation="none")),
-        **each("gelu_backward.default", arithmetic(gelu_backward), cost=24),
         **each("silu.default", arithmetic(silu), cost=16, onednn=Activation("swish")),
-        **each("silu_backward.default", arithmetic(silu_backward), cost=24),
-        **each("mish.default", arithmetic(mish), cost=16),
-        **each("softplus.default", arithmetic(softplus), cost=16),
-        **each("softplus_backward.default", arithmetic(softplus_backward)),
         **each(
             "hardtanh.default",
             arithmetic(lambda x, min_val=-1, max_val=1: hardtanh(x, min_val, max_val)),
             onednn=Activation("hardtanh", [("min_val", -1.0), ("max_val", 1.0)], is_exact=True),
         ),
-        **each("hardtanh_backward.default", arithmetic(hardtanh_backward)),
-        **each("hardsigmoid.default", arithmetic(hardsigmoid)),
-        **each("hardswish.default", arithmetic(hardswish)),
-        **each("hardshrink.default", arithmetic(hardshrink)),
         **each("softshrink.default", arithmetic(softshrink, unrounded="lambd")),
-        **each("threshold.default", arithmetic(threshold)),
-        **each("threshold_backward.default", arithmetic(threshold_backward)),
-        **each("sigmoid_backward.default", arithmetic(sigmoid_backward)),
-        **each("tanh_backward.default", arithmetic(tanh_backward)),
-        **each("logit_backward.default", arithmetic(logit_backward)),
         **each("native_dropout_backward.default", arithmetic(dropout_backward), is_lone=True),
     }
 )

@@ -21,6 +21,11 @@ def arithmetic(formula: Formula, elsewhere: Formula | None = None, *, unrounded:
     return Pointwise(formula, result_dtype, elsewhere, unrounded)
 
 
+def named(*formulas: Formula, cost: int = 1) -> dict[str, Operator]:
+    """Records of operators with a single overload, each with the name of its formula."""
+    return {f"aten.{formula.__name__}.default": Operator(arithmetic(formula), cost) for formula in formulas}
+
+
 def comparison(predicate: str) -> Pointwise:
     return Pointwise(lambda x, y: x.compare(predicate, y), operand_dtype)
 
@@ -321,6 +326,7 @@ def frexp(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
+        **named(clamp_max, heaviside, hypot, gcd, lcm),
         **each("add.Tensor", arithmetic(add), commutes=True),
         **each("add.Scalar prims.add.default", arithmetic(add)),
         **each("sub.Tensor sub.Scalar subtract.Tensor subtract.Scalar prims.sub.default", arithmetic(sub)),
@@ -343,15 +349,12 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("fmax.default", arithmetic(fmax, lambda x, y: x.larger_number(y))),
         **each("fmin.default", arithmetic(fmin, lambda x, y: x.smaller_number(y))),
         **each("clamp.default clip.default clamp_min.default", arithmetic(clamp)),
-        **each("clamp_max.default", arithmetic(clamp_max)),
         **each("clamp.Tensor clip.Tensor clamp_min.Tensor clamp_max.Tensor", arithmetic(clamp_by_tensors, ordered_clamp)),
         **each("lerp.Scalar lerp.Tensor", arithmetic(lerp)),
         **each("addcmul.default", arithmetic(addcmul, unrounded="value")),
         **each("prims.fma.default", arithmetic(fma)),
         **each("addcdiv.default", arithmetic(addcdiv, unrounded="value")),
         **each("sign.default sgn.default", arithmetic(sign)),
-        **each("heaviside.default", arithmetic(heaviside)),
-        **each("hypot.default", arithmetic(hypot)),
         **each("copysign.Tensor copysign.Scalar", arithmetic(lambda x, y: x.math("copysign", y))),
         **each("nextafter.default", Pointwise(lambda x, y: x.math("nextafter", y), _whole_dtype)),
         **each("where.self where.ScalarSelf where.ScalarOther where.Scalar", arithmetic(choose)),
@@ -384,8 +387,6 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("isneginf.default", own(lambda x: is_infinite(x, -1))),
         **each("isfinite.default", own(is_finite)),
         **each("signbit.default", own(signbit)),
-        **each("gcd.default", arithmetic(gcd)),
-        **each("lcm.default", arithmetic(lcm)),
         **each("frexp.Tensor", Placed(frexp)),
     }
 )

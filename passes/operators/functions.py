@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from fxc.passes.operators.arithmetic import arithmetic
+from fxc.passes.operators.arithmetic import arithmetic, named
 from fxc.passes.operators.record import Activation, Operator, each
 from fxc.passes.operators.rules import Formula, Pointwise
 from fxc.passes.operators.scalars import Scalar, where
@@ -14,6 +14,13 @@ from fxc.passes.operators.scalars import Scalar, where
 
 def function(name: str) -> Pointwise:
     return arithmetic(lambda x: x.math(name))
+
+
+def functions(cost: int, names: str) -> dict[str, Operator]:
+    """Records of operators that have the name of their function, or that name after a prefix, as ``special_erf``."""
+    stems = ((name, name.removeprefix("prims.").removeprefix("special_").replace("arc", "a")) for name in names.split())
+    records = (each(f"{name}.default", function(stem), cost=cost) for name, stem in stems)
+    return {overload: record for record_of in records for overload, record in record_of.items()}
 
 
 def rounding(name: str) -> Pointwise:
@@ -75,38 +82,20 @@ def entropy(x: Scalar) -> Scalar:
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        **each("rsqrt.default prims.rsqrt.default", function("rsqrt"), cost=4),
-        **each("sqrt.default prims.sqrt.default", function("sqrt"), cost=4),
-        **each("exp.default prims.exp.default", function("exp"), cost=16),
-        **each("exp2.default special_exp2.default", function("exp2"), cost=16),
-        **each("expm1.default special_expm1.default", function("expm1"), cost=16),
-        **each("log.default prims.log.default", function("log"), cost=16),
-        **each("log2.default", function("log2"), cost=16),
-        **each("log10.default", function("log10"), cost=16),
-        **each("log1p.default special_log1p.default", function("log1p"), cost=16),
-        **each("sin.default", function("sin"), cost=16),
-        **each("cos.default", function("cos"), cost=16),
-        **each("tan.default", function("tan"), cost=16),
-        **each("sinh.default", function("sinh"), cost=16),
-        **each("cosh.default", function("cosh"), cost=16),
+        **named(frac, angle),
+        **functions(4, "rsqrt prims.rsqrt sqrt prims.sqrt"),
+        **functions(16, "exp prims.exp exp2 special_exp2 expm1 special_expm1 sin cos tan sinh cosh"),
+        **functions(16, "log prims.log log2 log10 log1p special_log1p"),
+        **functions(16, "asin arcsin acos arccos atan arctan asinh arcsinh acosh arccosh atanh arctanh"),
+        **functions(24, "erf special_erf erfc special_erfc erfinv special_erfinv"),
         **each("tanh.default", function("tanh"), cost=16, onednn=Activation("tanh")),
-        **each("asin.default arcsin.default", function("asin"), cost=16),
-        **each("acos.default arccos.default", function("acos"), cost=16),
-        **each("atan.default arctan.default", function("atan"), cost=16),
-        **each("asinh.default arcsinh.default", function("asinh"), cost=16),
-        **each("acosh.default arccosh.default", function("acosh"), cost=16),
-        **each("atanh.default arctanh.default", function("atanh"), cost=16),
         **each("atan2.default arctan2.default", arithmetic(lambda x, y: x.math("atan2", y)), cost=16),
-        **each("erf.default special_erf.default", function("erf"), cost=24),
-        **each("erfc.default special_erfc.default", function("erfc"), cost=24),
-        **each("erfinv.default special_erfinv.default", function("erfinv"), cost=24),
         **each("lgamma.default special_gammaln.default", function("lgamma"), cost=24),
         **each("ceil.default", rounding("ceil")),
         **each("floor.default", rounding("floor")),
         **each("trunc.default fix.default", rounding("trunc")),
         **each("round.default", rounding("roundeven")),
         **each("round.decimals special_round.default", arithmetic(round_decimals)),
-        **each("frac.default", arithmetic(frac)),
         **each("sigmoid.default special_expit.default", arithmetic(sigmoid), cost=16, onednn=Activation("sigmoid")),
         **each("logit.default special_logit.default", arithmetic(logit), cost=16),
         **each("xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", arithmetic(product_with("log")), cost=16),
@@ -119,7 +108,6 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("sinc.default special_sinc.default", arithmetic(sinc)),
         **each("special_ndtr.default", arithmetic(lambda x: ((x * math.sqrt(0.5)).math("erf") + 1) * 0.5)),
         **each("ldexp.Tensor", arithmetic(lambda x, y: x * x.constant(2).math("powf", y))),
-        **each("angle.default", arithmetic(angle)),
         **each("special_entr.default", arithmetic(entropy)),
         **each("deg2rad.default", arithmetic(lambda x: x * (math.pi / 180))),
         **each("rad2deg.default", arithmetic(lambda x: x * (180 / math.pi))),

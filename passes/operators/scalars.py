@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partialmethod
 from math import copysign, inf
 from typing import NoReturn, TypeAlias
 
@@ -136,23 +136,12 @@ class Scalar:
         properties = {"predicate": _predicate(sign + predicate)}
         return self._emit(arith.CmpiOp.create(operands=[self.value, right], result_types=[i1], properties=properties), "bool")
 
-    def __lt__(self, other: Operand) -> Scalar:
-        return self.compare("lt", other)
-
-    def __le__(self, other: Operand) -> Scalar:
-        return self.compare("le", other)
-
-    def __gt__(self, other: Operand) -> Scalar:
-        return self.compare("gt", other)
-
-    def __ge__(self, other: Operand) -> Scalar:
-        return self.compare("ge", other)
-
-    def eq(self, other: Operand) -> Scalar:
-        return self.compare("eq", other)
-
-    def ne(self, other: Operand) -> Scalar:
-        return self.compare("ne", other)
+    __lt__ = partialmethod(compare, "lt")
+    __le__ = partialmethod(compare, "le")
+    __gt__ = partialmethod(compare, "gt")
+    __ge__ = partialmethod(compare, "ge")
+    eq = partialmethod(compare, "eq")
+    ne = partialmethod(compare, "ne")
 
     def __bool__(self) -> NoReturn:
         raise TypeError("no element is known when a kernel is made: use where(condition, a, b) instead of a branch")
