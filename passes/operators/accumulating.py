@@ -247,4 +247,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         ),
     }
 )
-"""Operator -> its record."""

@@ -153,4 +153,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("native_dropout_backward.default", arithmetic(dropout_backward), is_lone=True),
     }
 )
-"""Operator -> its record."""

@@ -390,4 +390,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("frexp.Tensor", Placed(frexp)),
     }
 )
-"""Operator -> its record."""

@@ -223,4 +223,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("prims.iota.default", Placed(iota)),
     }
 )
-"""Operator -> its record."""

@@ -174,4 +174,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("special_airy_ai.default", arithmetic(airy)),
     }
 )
-"""Operator -> its record."""

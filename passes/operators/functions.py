@@ -113,4 +113,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("rad2deg.default", arithmetic(lambda x: x * (180 / math.pi))),
     }
 )
-"""Operator -> its record."""

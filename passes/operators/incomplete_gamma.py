@@ -194,4 +194,3 @@ def _inversion(n: int) -> Fraction:
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {**each("igamma.default", arithmetic(igamma)), **each("igammac.default", arithmetic(igammac))}
 )
-"""Operator -> its record."""

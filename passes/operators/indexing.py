@@ -203,4 +203,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("one_hot.default", Placed(one_hot)),
     }
 )
-"""Operator -> its record."""

@@ -196,4 +196,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         for overload, record in _overloads(name, formula).items()
     }
 )
-"""Operator -> its record."""

@@ -256,4 +256,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("_adaptive_avg_pool2d.default _adaptive_avg_pool3d.default", parts=_EVEN_MEAN),
     }
 )
-"""Operator -> its record."""

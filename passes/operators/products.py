@@ -358,4 +358,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         "higher_order.autograd_function_apply": Operator(states_backward=True),
     }
 )
-"""Operator -> its record."""

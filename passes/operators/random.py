@@ -113,4 +113,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("native_dropout.default", sampled=sampling.dropout, parts=Parts(When.BESIDE, _native_dropout)),
     }
 )
-"""Operator -> its record."""

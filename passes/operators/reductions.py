@@ -211,4 +211,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("_upsample_nearest_exact3d.default _upsample_nearest_exact3d.vec", parts=FOR_KERNELS),
     }
 )
-"""Operator -> its record."""

@@ -161,4 +161,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("special_zeta.default special_zeta.self_scalar special_zeta.other_scalar", arithmetic(zeta)),
     }
 )
-"""Operator -> its record."""

@@ -335,4 +335,3 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("resolve_neg.default conj_physical.default _conj_physical.default", View(same)),
     }
 )
-"""Operator -> its record."""
