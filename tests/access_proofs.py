@@ -17,7 +17,7 @@ import z3
 from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from fxc.dialects import plan, tile
 from fxc.dialects.attributes.size_polynomials import Monomial, Polynomial, Steps, is_natural, sizes_of, strides_of
@@ -255,7 +255,7 @@ class Proofs:
                 yield at_least(self.terms.number(around.ub, ()) - 1, self.terms.step_of(around))
             elif isinstance(around, scf.IfOp):
                 holds = self.terms.condition(around.cond, ())
-                yield holds if _is_in(block, around.true_region.blocks) else opposite(holds)
+                yield holds if any(each is block for each in around.true_region.blocks) else opposite(holds)
             block = around.parent
 
 
@@ -267,10 +267,6 @@ def _runs(sizes: Sequence[Steps]) -> Iterator[Steps]:
                 yield product
 
 
-def _is_in(block: Block, blocks: Iterable[Block]) -> bool:
-    return any(each is block for each in blocks)
-
-
 def disproved(
     terms: Terms,
     facts: Sequence[Condition],
@@ -279,16 +275,13 @@ def disproved(
     steps: Sequence[tuple[Condition, Condition]],
 ) -> Iterator[tuple[str, str]]:
     """Which of ``claims`` do not follow from ``facts``, and why. ``steps`` may hold, with what follows, and help then."""
-    if any(fact is False for fact in facts):
-        return
     left = {name: claim for name, claim in claims.items() if claim is not True and claim not in facts}
-    if not left:
+    if not left or any(fact is False for fact in facts):
         return
     for effort in (LITTLE, EFFORT):
         question = Question(terms, facts, left.values(), sizes, steps, effort)
         reasons = {name: reason for name, claim in left.items() if (reason := question.counterexample(claim)) is not None}
-        left = {name: left[name] for name in reasons}
-        if not left:
+        if not (left := {name: left[name] for name in reasons}):
             return
     yield from reasons.items()
 

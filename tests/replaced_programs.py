@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+from functorch.compile import aot_function, default_partition, make_boxed_func
 from torch import Tensor
 
 import fxc
@@ -48,3 +50,19 @@ def count(function: Callable[..., Any], pattern: Callable[..., Any], *args: Tens
     if wanted <= len(args):
         more.setdefault("example_inputs", args[:wanted])  # one trace instead of one for each rank
     return len(fxc.replace_pattern(program, pattern, pattern, **more).matches)
+
+
+def joint_program(function: Callable[..., Any], *args: Tensor) -> fxc.Program:
+    """The joint graph of ``function``, as AOTAutograd makes it, without ``detach``, which does nothing there."""
+    found = list[fxc.Program]()
+
+    def partition(joint: Any, inputs: Any, **more: Any) -> Any:
+        plain = copy.deepcopy(joint)
+        for node in plain.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
+            node.replace_all_uses_with(node.args[0])
+            plain.graph.erase_node(node)
+        found.append(fxc.import_fx(plain))
+        return default_partition(joint, inputs, **more)
+
+    aot_function(function, lambda graph, _: make_boxed_func(graph), partition_fn=partition)(*args)
+    return found[0]

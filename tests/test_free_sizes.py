@@ -410,11 +410,10 @@ def test_a_symbol_of_pytorch_may_have_the_name_of_another_of_the_module() -> Non
     facts = DictionaryAttr({name: DictionaryAttr({"hint": IntegerAttr(7 + i, 64)}) for i, name in enumerate(names)})
     for first, second in pairwise(names):
         world = FakeWorld(facts)
-        type = tensor_type("float32", (first, second), (canonical(f"2*{first}*{second}"), first))
-        fake = world.fake(type)
+        fake = world.fake(type := tensor_type("float32", (first, second), (canonical(f"2*{first}*{second}"), first)))
         assert world.type_of(fake) == type
-        hints = 7 + int(first[1:]), 7 + int(second[1:])
-        assert [stride.node.hint for stride in fake.stride()] == [2 * hints[0] * hints[1], hints[0]]
+        a, b = 7 + int(first[1:]), 7 + int(second[1:])
+        assert [stride.node.hint for stride in fake.stride()] == [2 * a * b, a]
 
 
 @pytest.mark.parametrize("affine", [False, True])

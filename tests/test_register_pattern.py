@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from functorch.compile import aot_function, default_partition, make_boxed_func
 from torch import Tensor, nn
-from torch._dynamo.exc import BackendCompilerFailed
 
 import fxc
 from fxc.errors import CaptureError, InputError
 from fxc.patterns import registry
 from fxc.tools.fxc_opt import run as fxc_opt
 from fxc.tools.generate_patterns import generate
-from tests.replaced_programs import X, Y, names, registry_emptied, silu  # noqa: F401 (a fixture of every test here)
+from tests.replaced_programs import X, Y, joint_program, names, registry_emptied, silu  # noqa: F401 (a fixture of every test here)
 
 PATTERNS = Path(__file__).parent.parent / "examples" / "patterns"
 PASSES = "lower-to-torch,canonicalize,apply-patterns"
@@ -413,57 +410,6 @@ def test_trace_pattern_drops_unused_write_backs() -> None:
     assert "!torch.float" in str(fxc.trace_pattern(lambda x, s: x * s, (X, 2.0)))
 
 
-# training
-
-
-def joint_program(function: Callable[..., Any], *args: Tensor) -> fxc.Program:
-    """The joint graph of ``function``, as AOTAutograd makes it, without ``detach``, which does nothing there."""
-    found = list[fxc.Program]()
-
-    def partition(joint: Any, inputs: Any, **more: Any) -> Any:
-        plain = copy.deepcopy(joint)
-        for node in plain.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
-            node.replace_all_uses_with(node.args[0])
-            plain.graph.erase_node(node)
-        found.append(fxc.import_fx(plain))
-        return default_partition(joint, inputs, **more)
-
-    aot_function(function, lambda graph, _: make_boxed_func(graph), partition_fn=partition)(*args)
-    return found[0]
-
-
-def test_forward_and_backward_together() -> None:
-    x = torch.randn(3, 4, requires_grad=True)
-    fxc.register_pattern(silu, F.silu, (x,), training=True)
-    joint = joint_program(lambda x: silu(x + 1), x)
-    found = fxc.run_passes(joint, PASSES)
-    assert "aten.silu.default" in str(found) and "silu_backward" in str(found)
-    tangent = torch.randn(3, 4)
-    for a, b in zip(fxc.to_fx(found)(x, tangent), fxc.to_fx(joint)(x, tangent), strict=True):
-        torch.testing.assert_close(a, b)
-    # a missing tangent, other functions, and forward graphs
-    assert "silu" not in str(fxc.run_passes(fxc.capture(silu, (X,)), PASSES))
-    assert "silu" not in str(fxc.run_passes(joint_program(lambda x: torch.sigmoid(x), x), PASSES))
-
-    def detached(x: Tensor) -> Tensor:
-        return x * torch.sigmoid(x).detach()
-
-    assert "silu" not in str(fxc.run_passes(joint_program(detached, x), PASSES))
-
-
-def test_training_needs_a_gradient() -> None:
-    with pytest.raises(InputError, match="no example input requires a gradient"):
-        fxc.register_pattern(silu, F.silu, (X,), training=True)
-    with pytest.raises(InputError, match="no example input requires a gradient"):
-        fxc.register_pattern(lambda i, w: w[i], lambda i, w: w[i], (torch.tensor([1]), X), training=True)
-
-
-def test_a_joint_pattern_is_tried_with_its_gradients() -> None:
-    x = torch.randn(3, 4, requires_grad=True)
-    with pytest.raises(CaptureError, match="gradient 0 differs"):
-        fxc.register_pattern(silu, lambda x: x.detach() * torch.sigmoid(x), (x,), training=True)
-
-
 # registration
 
 
@@ -481,17 +427,6 @@ def test_without_examples() -> None:
     fxc.register_pattern(silu, F.silu)
     for shape in ((3,), (2, 3), (2, 3, 4), ()):
         assert applied(lambda x: x * torch.sigmoid(x), torch.randn(shape)) == ["silu"]
-
-
-@pytest.mark.parametrize("check_numerics", [True, "call"])
-def test_a_wrong_joint_pattern_is_named(check_numerics: Any) -> None:
-    """``check_numerics`` compares the joint graph before and after each pass that torch.compile runs on it."""
-    x = torch.randn(3, 4, requires_grad=True)
-    fxc.register_pattern(silu, lambda x: F.silu(x) * 1.5, (x,), training=True, try_out=False)
-    torch._dynamo.reset()
-    compiled = torch.compile(lambda x: silu(x + 1), backend="fxc", options={"check_numerics": check_numerics})
-    with pytest.raises(BackendCompilerFailed, match="NumericsError: pass apply-patterns changes the numbers of @main"):
-        compiled(x)
 
 
 # files
