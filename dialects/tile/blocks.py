@@ -9,14 +9,13 @@ from typing import ClassVar
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, StringAttr, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def, var_operand_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.tile.types import (
-    TileOp,
+    PureOp,
     UnaryOp,
     block_type,
     check_block,
@@ -50,13 +49,11 @@ FUNCTIONS: Mapping[str, int] = MappingProxyType(
 
 
 @irdl_op_definition
-class IotaOp(TileOp):
+class IotaOp(PureOp):
     """``%i = tile.iota {dim = 0} : vector<16xi64>``: the index of each lane along a dimension."""
 
     name = "tile.iota"
     dim = prop_def(IntegerAttr)
-    result = result_def()
-    traits = traits_def(Pure())
     FIELDS: ClassVar = ("dim",)
 
     @classmethod
@@ -71,15 +68,13 @@ class IotaOp(TileOp):
 
 
 @irdl_op_definition
-class MaskOp(TileOp):
+class MaskOp(PureOp):
     """``%m = tile.mask %start, %stop {dim = 0} : vector<16xi1>``: for lane l along the dimension, whether start + l < stop."""
 
     name = "tile.mask"
     start = operand_def(IndexType)
     stop = operand_def(IndexType)
     dim = prop_def(IntegerAttr)
-    result = result_def()
-    traits = traits_def(Pure())
     FIELDS: ClassVar = ("dim",)
 
     @classmethod
@@ -199,15 +194,13 @@ class CastOp(UnaryOp):
 
 
 @irdl_op_definition
-class SelectOp(TileOp):
+class SelectOp(PureOp):
     """``%r = tile.select %c, %a, %b : vector<16xf32>``: in each lane, a where c is true, else b."""
 
     name = "tile.select"
     condition = operand_def()
     true_value = operand_def()
     false_value = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     @classmethod
     def of(cls, condition: SSAValue, true_value: SSAValue, false_value: SSAValue) -> SelectOp:
@@ -227,15 +220,13 @@ class SelectOp(TileOp):
 
 
 @irdl_op_definition
-class CompareOp(TileOp):
+class CompareOp(PureOp):
     """``%c = tile.compare "slt" %a, %b : vector<16xi64>``: ``vector<16xi1>``, by a predicate of ``arith.cmpi`` or ``cmpf``."""
 
     name = "tile.compare"
     kind = prop_def(StringAttr)
     lhs = operand_def()
     rhs = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     @classmethod
     def of(cls, kind: str, lhs: SSAValue, rhs: SSAValue) -> CompareOp:
@@ -260,14 +251,12 @@ class CompareOp(TileOp):
 
 
 @irdl_op_definition
-class MathOp(TileOp):
+class MathOp(PureOp):
     """``%r = tile.math "fmod" %a, %b : vector<16xf32>``: a float function that the ``math`` dialect lacks."""
 
     name = "tile.math"
     kind = prop_def(StringAttr)
     values = var_operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     @classmethod
     def of(cls, kind: str, *values: SSAValue) -> MathOp:
@@ -288,7 +277,7 @@ class MathOp(TileOp):
 
 
 @irdl_op_definition
-class RandomOp(TileOp):
+class RandomOp(PureOp):
     """``%r = tile.random %seed, %offsets : vector<16xi64> -> vector<16xi32>``: 32 random bits a lane, by Philox 4x32-10.
 
     The key is the seed (i64, low word first); the bits of a lane are word ``offset % 4`` of the counter ``offset / 4`` (64
@@ -298,8 +287,6 @@ class RandomOp(TileOp):
     name = "tile.random"
     seed = operand_def(i64)
     offsets = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
     BETWEEN: ClassVar = ("->",)
 
     @classmethod

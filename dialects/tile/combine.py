@@ -7,13 +7,12 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, f32, f64, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.tile.types import (
-    TileOp,
+    PureOp,
     UnaryOp,
     block_type,
     check_block,
@@ -101,7 +100,7 @@ class ScanOp(_Combining):
 
 
 @irdl_op_definition
-class DotOp(TileOp):
+class DotOp(PureOp):
     """``%d = tile.dot %a, %b, %c : vector<16x32xf16>, vector<32x16xf16> -> vector<16x16xf32>``: the matrix product plus c.
 
     The factors have one float type; the result and ``c`` are f32 or f64. Each product is exact, or rounded to the type of the
@@ -112,8 +111,6 @@ class DotOp(TileOp):
     left = operand_def()
     right = operand_def()
     start = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
     BETWEEN: ClassVar = (",", "->")
 
     @classmethod

@@ -249,12 +249,17 @@ def parse_bindings(parser: Parser) -> list[tuple[Parser.UnresolvedArgument, Unre
     return parser.parse_comma_separated_list(parser.Delimiter.PAREN, binding)
 
 
-class UnaryOp(TileOp):
+class PureOp(TileOp):
+    """An op without effects that computes one block or number."""
+
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+class UnaryOp(PureOp):
     """``name %v {...} : vector<8x1xf32> to vector<8x32xf32>``: a block or number computed from one operand."""
 
     value = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
     BETWEEN: ClassVar = ("to",)
 
     def shown_types(self) -> Sequence[Attribute]:
