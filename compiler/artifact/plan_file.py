@@ -234,14 +234,7 @@ def _ready(reader: Reader, text: str, weights: Future[Path] | None, kernels: Map
 
 def _signature(reader: Reader, nesting: TreeSpec | None) -> Signature:
     try:
-        facts = reader.field("signature", dict)
-        inputs = facts["inputs"]
-        if not isinstance(inputs, list):
-            raise ValueError("its inputs are no list")
-        bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
-        autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
-        conditions = tuple(map(str, facts["conditions"]))
-        return Signature(tuple(map(_input, cast(list[Any], inputs))), nesting, bounds, autocast, conditions)
+        return signature_from(reader.field("signature", dict), nesting)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PlanFileError(f"{reader.name} has a signature that cannot be read: {error}", hint=AGAIN) from error
 
@@ -296,6 +289,20 @@ def signature_json(signature: Signature) -> dict[str, Any]:
         "autocast": [list(entry) for entry in signature.autocast],
         "conditions": list(signature.conditions),
     }
+
+
+def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signature:
+    """The signature in ``facts``.
+
+    KeyError, TypeError, ValueError or AttributeError if ``facts`` are not a signature; PlanFileError for invalid inputs.
+    """
+    inputs = facts["inputs"]
+    if not isinstance(inputs, list):
+        raise ValueError("its inputs are no list")
+    bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
+    autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
+    conditions = tuple(map(str, facts["conditions"]))
+    return Signature(tuple(map(_input, cast(list[Any], inputs))), nesting, bounds, autocast, conditions)
 
 
 def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class CachedCompilation:
     def of(cls, program: Program, passes: Passes, *, named: bool = True) -> CachedCompilation:
         """``named``: whether the names of values are part of the key."""
         program.key = None
-        if is_cached(passes.options) and not registered() and _OF_FILES.search(passes.pipeline) is None:
+        if is_cached(passes.options) and not has_patterns(passes.pipeline):
             with passes.timer.scope(PLAN_CACHE):
                 program.key = cache.key_of(program, passes.pipeline, text_of(passes.options), named=named)
         return cls(program, passes, program.key)
@@ -102,6 +102,11 @@ def is_cached(options: Options) -> bool:
 
 
 _OF_FILES = re.compile(r"apply-patterns *\{[^}]*\bfiles\b")
+
+
+def has_patterns(pipeline: str) -> bool:
+    """Whether patterns that no key states are applied: registered ones, or those of files."""
+    return bool(registered()) or _OF_FILES.search(pipeline) is not None
 
 
 def text_of(options: Options) -> str:
