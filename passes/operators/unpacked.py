@@ -34,13 +34,10 @@ def split_unpacked_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     Of w with one column per output x has one row. Where n numbers are unpacked from one, those at the same place in it are
     multiplied together: sum(x[:, ::2] * w[:, ::2] + x[:, 1::2] * w[:, 1::2], 2).
     """
+    if op.operator not in _PRODUCTS or not {"alpha", "beta"}.isdisjoint(op.bound()):
+        return []
     type = op.results[0].type
-    if (
-        op.operator not in _PRODUCTS
-        or not is_tensor(type)
-        or device(type) != "cpu"
-        or not {"alpha", "beta"}.isdisjoint(op.bound())
-    ):
+    if not is_tensor(type) or device(type) != "cpu":
         return []
     [*bias, rows, matrix], name = op.operands, dtype(type) or ""
     unpacking = list(_unpacking(matrix))
