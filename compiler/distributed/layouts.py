@@ -70,7 +70,7 @@ def data_parallel(model: nn.Module, mesh: DeviceMesh) -> Distributed:
     ``model`` is changed in place; it may be that of ``tensor_parallel`` on another axis. InputError for one
     with recurrent layers (``nn.RNNBase``), in each layout.
     """
-    groups = [mesh.get_group(axis).group_name for axis in range(mesh.ndim)]
+    groups = [mesh.get_group(axis).group_name for axis in _axes(mesh)]
 
     def read(parameter: Any) -> Tensor:
         if not isinstance(parameter, DTensor):
@@ -190,6 +190,11 @@ def _gather(part: Tensor, size: int, ranks: int, group: str) -> Tensor:
     return cast(Tensor, _Gathered.apply(part, size, ranks, group))
 
 
+def _axes(mesh: DeviceMesh) -> list[int]:
+    """The axes with several ranks."""
+    return [axis for axis in range(mesh.ndim) if mesh.size(axis) > 1]
+
+
 def _resized(x: Tensor, size: int) -> Tensor:
     """``x`` with zeros at the end, so that its first size is ``size``."""
     missing = size - x.size(0)
@@ -198,7 +203,7 @@ def _resized(x: Tensor, size: int) -> Tensor:
 
 def _gathered(mesh: DeviceMesh) -> Read:
     """Read the whole of a parameter that every axis of ``mesh`` shards by the first dimension."""
-    axes = [(mesh.size(axis), mesh.get_local_rank(axis), mesh.get_group(axis).group_name) for axis in range(mesh.ndim)]
+    axes = [(mesh.size(axis), mesh.get_local_rank(axis), mesh.get_group(axis).group_name) for axis in _axes(mesh)]
 
     return lambda parameter: _joined(parameter.to_local(), parameter.shape[0], axes)
 
