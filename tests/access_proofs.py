@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 from unittest.mock import patch
 
@@ -52,8 +53,9 @@ Access = tile.LoadOp | tile.StoreOp | tile.GatherOp | tile.ScatterOp | tile.Atom
 EFFORT, LITTLE = 10_000_000, 50_000
 """Steps of z3 for a question, as many on every machine, and at first for one on the way. What it can't answer is not proved."""
 
-ROUNDS, PRODUCTS = 3, 400
-"""How often products of bounds are made, and of how many."""
+ROUNDS = 3  # how often products of bounds are made
+TRIES = ((LITTLE, 400), (EFFORT, 400), (EFFORT, 6000))
+"""The steps for a question on the way, and the number of products of bounds a round, of the tries to answer a question."""
 
 LARGEST = 1 << 62
 """No tensor has more elements: memory has no more bytes."""
@@ -108,7 +110,8 @@ class Watch:
 
         def applied(instance: TilePass, ctx: Context, op: ModuleOp) -> None:
             apply(instance, ctx, op)
-            if _is_valid(op):  # else the runner reports it
+            with suppress(VerifyError):  # which the runner reports
+                verify_module(op)
                 found.extend(self.prove(op))
 
         with patch.object(TilePass, "apply", applied):
@@ -128,14 +131,6 @@ class Watch:
         self.unproved += found
         self.seconds += time.process_time() - start
         return found
-
-
-def _is_valid(module: ModuleOp) -> bool:
-    try:
-        verify_module(module)
-    except VerifyError:
-        return False
-    return True
 
 
 def _form(kernel: tile.KernelOp) -> object:
@@ -260,11 +255,9 @@ class Proofs:
 
 
 def _runs(sizes: Sequence[Steps]) -> Iterator[Steps]:
-    """The products of neighbours among ``sizes`` that are not known."""
-    for start in range(len(sizes)):
-        for stop in range(start + 1, len(sizes) + 1):
-            if not isinstance(product := prod(sizes[start:stop]), int):  # type: ignore[arg-type]
-                yield product
+    """The products of neighbours among ``sizes``."""
+    for start, stop in combinations(range(len(sizes) + 1), 2):
+        yield prod(sizes[start:stop])  # type: ignore[arg-type]
 
 
 def disproved(
@@ -278,8 +271,8 @@ def disproved(
     left = {name: claim for name, claim in claims.items() if claim is not True and claim not in facts}
     if not left or any(fact is False for fact in facts):
         return
-    for effort in (LITTLE, EFFORT):
-        question = Question(terms, facts, left.values(), sizes, steps, effort)
+    for effort, most in TRIES:
+        question = Question(terms, facts, left.values(), sizes, steps, effort, most)
         reasons = {name: reason for name, claim in left.items() if (reason := question.counterexample(claim)) is not None}
         if not (left := {name: left[name] for name in reasons}):
             return
@@ -287,7 +280,10 @@ def disproved(
 
 
 class Question:
-    """What is known, as z3 understands it. Products of unknowns are unknowns of their own."""
+    """What is known, as z3 understands it. Products of unknowns are unknowns of their own.
+
+    ``effort``: steps of z3 for what is asked on the way; ``most``: products of bounds that are made in a round.
+    """
 
     def __init__(
         self,
@@ -297,10 +293,11 @@ class Question:
         sizes: Sequence[Steps],
         steps: Sequence[tuple[Condition, Condition]],
         effort: int,
+        most: int,
     ) -> None:
         self.terms, self.sizes, self.steps, self.names = terms, sizes, list(steps), dict[Monomial, z3.ArithRef]()
         self.solver = z3.Solver()
-        self.effort = effort  # for what is asked on the way
+        self.effort, self.most = effort, most
         self.bounds, self.others = dict[Polynomial, None](), list[Some]()
         self.rounds = 0
         asked = [opposite(claim) for claim in claims]
@@ -411,7 +408,7 @@ class Question:
             and isinstance(product := bound * factor, Polynomial)
             and product not in self.bounds
         }
-        for product in sorted(made, key=lambda product: made[product])[:PRODUCTS]:
+        for product in sorted(made, key=lambda product: made[product])[: self.most]:
             self.bounds[product] = None
             self.products |= {names for names, _ in product.terms if len(names) > 1}
             self.solver.add(self._linear(product) >= 0)

@@ -68,7 +68,6 @@ class SlidingWindow(nn.Module):
         return weighted(torch.softmax(scores(q, k), -1), v).reshape(batch, length, -1)
 
 
-@pytest.mark.not_proved  # a stride of 36 times the greater of 1 and a size
 @pytest.mark.share(2)
 @pytest.mark.parametrize("gradients", [False, True])
 def test_a_window_over_any_length(gradients: bool) -> None:

@@ -134,7 +134,6 @@ def of_sizes(shape: Sequence[int | str], s: int, b: int) -> torch.Tensor:
 
 
 @pytest.mark.timeout(3600)  # with all cases
-@pytest.mark.not_proved  # a place in a part of a grid of free size, times a free size
 def test_groups_of_any_sizes(times: Callable[[str], Any]) -> None:
     @times("any")
     @given(steps(ANY_SIZES, 5), st.sampled_from(SHAPES))
