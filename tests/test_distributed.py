@@ -135,6 +135,7 @@ def check_two_axes() -> None:
             torch.testing.assert_close(one.grad.full_tensor().view(other.shape), other.grad, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.share(0)  # four ranks on two cores
 def test_two_axes() -> None:
     ranks.run(check_two_axes, 4)
 
