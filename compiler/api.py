@@ -194,10 +194,7 @@ class _PlanMaker:
                 program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
             else:
                 program, args, kwargs = local.program, local.args, local.kwargs
-            refuse_partial_sharing(program)
-            signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
-            refuse_shared_inputs(program, signature.leaves(args, kwargs))
-            refuse_later_starts(program, signature.leaves(args, kwargs))
+            signature = _signature_of_call(program, args, kwargs)
             if training:
                 mark_gradients(program, signature, args, kwargs)
         with autocast.off():  # passes query PyTorch for the semantics of operators
@@ -259,6 +256,18 @@ class _PlanMaker:
         parts, results = ([*map(DTensorPart.of, specs)] for specs in (joint.inputs, joint.results))
         plan.call_through(lambda run: DistributedCall(run, joint.names, parts, results, {}, gradients[count:]))
         return plan
+
+
+def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
+    """The signature of a call of ``program``, captured at these inputs.
+
+    CaptureError where the inputs share memory in a way that a signature cannot state.
+    """
+    refuse_partial_sharing(program)
+    signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
+    refuse_shared_inputs(program, signature.leaves(args, kwargs))
+    refuse_later_starts(program, signature.leaves(args, kwargs))
+    return signature
 
 
 def _title(model: Any) -> str:

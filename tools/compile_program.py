@@ -170,15 +170,7 @@ def _write_results(program: Program, folder: Path, options: Options, signature: 
         say(f"wrote {folder / SHARED_WEIGHTS}")
     _write(folder / "graph.py", python_text(program))
     if options.target is not None:
-        if not any(isinstance(op, KernelOp) for op in program.module.ops):
-            say("no kernels: every operator is a call of ATen")
-        elif is_interpreted(target_of(program.module)):
-            say("no code is generated: the reference interpreter runs the kernels")
-        elif isinstance(target_of(program.module), CpuAttr):
-            write_output(folder / "kernels.ll", emit_llvm(program.module, EmitOptions()))
-            say(f"wrote {folder / 'kernels.ll'}")
-        elif isinstance(machine := target_of(program.module), GpuAttr):
-            _write_triton(program, machine, folder / "kernels")
+        write_kernels(program, folder)
     try:
         with progress("writing the plan"):
             plan_file.write(folder / "plan.zip", plan_file.Contents(program, signature, train))
@@ -190,6 +182,19 @@ def _write_results(program: Program, folder: Path, options: Options, signature: 
 
 
 # kernels of a compiled program as files: Triton sources and binaries, or one file of LLVM IR
+
+
+def write_kernels(program: Program, folder: Path) -> None:
+    """``kernels.ll`` for a CPU; ``kernels/NAME.py`` and its binary for a GPU, the binary where Triton is installed."""
+    if not any(isinstance(op, KernelOp) for op in program.module.ops):
+        say("no kernels: every operator is a call of ATen")
+    elif is_interpreted(target_of(program.module)):
+        say("no code is generated: the reference interpreter runs the kernels")
+    elif isinstance(target_of(program.module), CpuAttr):
+        write_output(folder / "kernels.ll", emit_llvm(program.module, EmitOptions()))
+        say(f"wrote {folder / 'kernels.ll'}")
+    elif isinstance(machine := target_of(program.module), GpuAttr):
+        _write_triton(program, machine, folder / "kernels")
 
 
 def _write_triton(program: Program, machine: GpuAttr, folder: Path) -> None:

@@ -185,17 +185,7 @@ def _run(arguments: dict[str, Any]) -> int:
         print(listing(registry))
         return 0
     timer, statistics = Timer(), Statistics()
-    print_ir = PrintIR(
-        write=_to_stderr,
-        before=_known(arguments["print_ir_before"], registry, "to print around"),
-        after=_known(arguments["print_ir_after"], registry, "to print around"),
-        before_all=arguments["print_ir_before_all"],
-        after_all=arguments["print_ir_after_all"],
-        after_change=arguments["print_ir_after_change"],
-        after_failure_too=arguments["print_ir_after_failure"],
-        debuginfo=arguments["print_debuginfo"],
-        generic=arguments["print_op_generic"],
-    )
+    print_ir = _print_ir(arguments, registry)
     watchers = (statistics, print_ir) if arguments["statistics"] else (print_ir,)
     remarks = _known([ALIASES.get(str(name), str(name)) for name in arguments["remarks"]], registry, "to explain")
     options = _driver_options(arguments, registry)
@@ -209,13 +199,9 @@ def _run(arguments: dict[str, Any]) -> int:
     for problem in outcome.problems:
         print_error(problem)
     if arguments["timing"]:
-        rows = [
-            (name, duration(wall), f"{share:.0%}", duration(cpu), str(calls) if calls else "")
-            for name, wall, share, cpu, calls in timer.rows()
-        ]
-        print_table("timing", ("", "wall", "share", "cpu", "calls"), rows, numbers=(1, 2, 3, 4))
+        print_timing(timer)
     if arguments["statistics"]:
-        print_table("statistics", ("pass", "ops before", "ops after", "counters"), statistics.rows(), numbers=(1, 2))
+        print_statistics(statistics)
     return 1 if outcome.failed else 0
 
 
@@ -245,6 +231,20 @@ def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> Driver
     )
 
 
+def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
+    return PrintIR(
+        write=_to_stderr,
+        before=_known(arguments["print_ir_before"], registry, "to print around"),
+        after=_known(arguments["print_ir_after"], registry, "to print around"),
+        before_all=arguments["print_ir_before_all"],
+        after_all=arguments["print_ir_after_all"],
+        after_change=arguments["print_ir_after_change"],
+        after_failure_too=arguments["print_ir_after_failure"],
+        debuginfo=arguments["print_debuginfo"],
+        generic=arguments["print_op_generic"],
+    )
+
+
 def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozenset[str]:
     """``names`` as a set. PipelineError for a name that is not a pass."""
     for name in names:
@@ -255,6 +255,18 @@ def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozen
 
 
 # tables on stderr: rendered by rich on a terminal, plain text elsewhere
+
+
+def print_timing(timer: Timer) -> None:
+    rows = [
+        (name, duration(wall), f"{share:.0%}", duration(cpu), str(calls) if calls else "")
+        for name, wall, share, cpu, calls in timer.rows()
+    ]
+    print_table("timing", ("", "wall", "share", "cpu", "calls"), rows, numbers=(1, 2, 3, 4))
+
+
+def print_statistics(statistics: Statistics) -> None:
+    print_table("statistics", ("pass", "ops before", "ops after", "counters"), statistics.rows(), numbers=(1, 2))
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> None:

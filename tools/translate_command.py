@@ -41,16 +41,7 @@ def translate_command(
     if format in ("dot", "svg"):
         text = read_text(file)
         with progress(f"drawing {file}"):
-            from fxc.driver.runner import read_module, run_pipeline
-            from fxc.measure.clock import times
-            from fxc.pipelines import parse_pipeline
-            from fxc.program.program import new_context
-
-            context = new_context()
-            context.times = times
-            module = read_module(context, text, "<stdin>" if file == "-" else file)
-            run_pipeline(context, module, parse_pipeline(pipeline))
-            drawing = emit(format, module, EmitOptions())
+            drawing = _svg(text, file, format, pipeline)
         write_output(output, drawing)
         return
     folder = Path(output) if format == "fx" and output not in (None, "-") else None
@@ -69,3 +60,17 @@ def translate_command(
         write_output(output, text)
         return
     say(f"wrote {folder / 'module.py'} and {folder / 'weights.safetensors'}")
+
+
+def _svg(text: str, file: str, format: str, pipeline: str) -> str:
+    """A drawing of the IR, without weights or PyTorch."""
+    from fxc.driver.runner import read_module, run_pipeline
+    from fxc.measure.clock import times
+    from fxc.pipelines import parse_pipeline
+    from fxc.program.program import new_context
+
+    context = new_context()
+    context.times = times
+    module = read_module(context, text, "<stdin>" if file == "-" else file)
+    run_pipeline(context, module, parse_pipeline(pipeline))
+    return emit(format, module, EmitOptions())

@@ -236,16 +236,21 @@ def _only(module: ModuleOp, numbers: Collection[int]) -> tuple[ModuleOp, dict[Op
         if number in numbers:
             kept[unit] = number
         elif isinstance(unit, GroupOp):
-            *ops, end = unit.body.block.ops
-            for old, value in zip(unit.results, end.operands, strict=True):
-                old.replace_all_uses_with(value)
-            for op in ops:
-                op.detach()
-            Rewriter.insert_op(ops, InsertPoint.before(unit))
-            Rewriter.erase_op(unit)
+            _dissolve(unit)
         else:
             unit.attributes[LIBRARY] = UnitAttr()
     return copy, kept
+
+
+def _dissolve(group: GroupOp) -> None:
+    """Replace ``group`` by the operations of its body."""
+    *ops, end = group.body.block.ops
+    for old, value in zip(group.results, end.operands, strict=True):
+        old.replace_all_uses_with(value)
+    for op in ops:
+        op.detach()
+    Rewriter.insert_op(ops, InsertPoint.before(group))
+    Rewriter.erase_op(group)
 
 
 def _alone(module: ModuleOp, unit: Operation) -> ModuleOp:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,15 +60,7 @@ def split(text: str) -> tuple[Reproducer | None, str]:
     if found is None:
         return None, text
     blank = "\n" * found.group().count("\n")
-    entries = _entries(found["entries"])
-    pipeline = entries.get("pipeline")
-    if not isinstance(pipeline, str):
-        raise ParseError("the mlir_reproducer of this file names no pipeline", hint=_ENTRIES)
-    return Reproducer(
-        pipeline,
-        verify_each=entries.get("verify_each", True) is not False,
-        allow_unregistered_dialect=entries.get("allow_unregistered_dialect", False) is True,
-    ), text[: found.start()] + blank + text[found.end() :]
+    return _from_entries(_entries(found["entries"])), text[: found.start()] + blank + text[found.end() :]
 
 
 def _entries(text: str) -> dict[str, str | bool]:
@@ -81,3 +74,14 @@ def _entries(text: str) -> dict[str, str | bool]:
         entries[found["key"]] = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value == "true"
         position = found.end()
     return entries
+
+
+def _from_entries(entries: Mapping[str, str | bool]) -> Reproducer:
+    pipeline = entries.get("pipeline")
+    if not isinstance(pipeline, str):
+        raise ParseError("the mlir_reproducer of this file names no pipeline", hint=_ENTRIES)
+    return Reproducer(
+        pipeline,
+        verify_each=entries.get("verify_each", True) is not False,
+        allow_unregistered_dialect=entries.get("allow_unregistered_dialect", False) is True,
+    )

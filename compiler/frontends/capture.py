@@ -389,12 +389,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
     inputs, outputs = list[Any](), list[Any]()
 
     def backend(graph: GraphModule, _: list[Any]) -> Callable[..., Any]:
-        tracing = TracingContext.try_get()
-        env = None if tracing is None or tracing.fake_mode is None else tracing.fake_mode.shape_env
-        assumed = [] if env is None else [*(str(guard.expr) for guard in env.guards), *map(str, env.replacements)]
-        if assumed:
-            message = f"Dynamo's graph holds for some numbers in tensors, or sizes, only: {', '.join(assumed[:3])}"
-            raise CaptureError(message, hint=f"use {TORCH_COMPILE}, which checks them")
+        _refuse_assumptions()
         captured.append(graph)
 
         def run(*values: Any) -> Any:
@@ -428,6 +423,16 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
     name_state(program, inputs, state, model)
     resign(program, inputs, given, nesting, outputs, flattenable(model, result))
     return program
+
+
+def _refuse_assumptions() -> None:
+    """CaptureError where Dynamo's graph holds for some values of numbers in tensors only: a program does not check them."""
+    tracing = TracingContext.try_get()
+    env = None if tracing is None or tracing.fake_mode is None else tracing.fake_mode.shape_env
+    assumed = [] if env is None else [*(str(guard.expr) for guard in env.guards), *map(str, env.replacements)]
+    if assumed:
+        message = f"Dynamo's graph holds for some numbers in tensors, or sizes, only: {', '.join(assumed[:3])}"
+        raise CaptureError(message, hint=f"use {TORCH_COMPILE}, which checks them")
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:

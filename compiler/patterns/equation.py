@@ -122,13 +122,7 @@ class PythonEquation:
     def replacement_at(self, level: str, arguments: Sequence[Attribute], symbols: DictionaryAttr | None) -> Snippet:
         """``replacement``. CaptureError if it cannot be traced, or writes to what the pattern does not write."""
         snippet = self.at(arguments, level, symbols, self.replace)
-        made = {result for op in snippet.block.ops if not any(aliases(op)) for result in op.results}
-        for op in snippet.block.ops:
-            written = writes(op)
-            if written is None or not made.issuperset(written):
-                raise CaptureError(
-                    "the replacement writes to a tensor", op=one_line(op), hint="write it without in-place operators"
-                )
+        check_writes(snippet)
         return snippet
 
     def accepts(self, arguments: Sequence[Attribute], symbols: DictionaryAttr | None, place: str | None) -> bool:
@@ -192,6 +186,17 @@ def checked(pattern: Snippet) -> Snippet:
         if op not in needed and is_random(op):
             raise CaptureError("the pattern has a random operator that it does not use", op=one_line(op), hint="remove it")
     return pattern
+
+
+def check_writes(snippet: Snippet) -> None:
+    """Check that a replacement writes only to tensors that it makes."""
+    made = {result for op in snippet.block.ops if not any(aliases(op)) for result in op.results}
+    for op in snippet.block.ops:
+        written = writes(op)
+        if written is None or not made.issuperset(written):
+            raise CaptureError(
+                "the replacement writes to a tensor", op=one_line(op), hint="write it without in-place operators"
+            )
 
 
 def same_count(pattern: Snippet, snippet: Snippet) -> None:

@@ -260,11 +260,7 @@ class _Converter:
         importer = GraphImporter(self.world.type_of, constants_inline=True)
         block = importer.block(graph, list(graph.graph.nodes), "", None)
         for name, declaration in importer.operators.items():
-            known = {op.sym.data for op in self.module.ops if isinstance(op, OperatorDeclOp)}
-            if name not in known:
-                first = self.module.body.block.first_op
-                assert first is not None
-                self.module.body.block.insert_op_before(declaration.clone(), first)
+            self.declare_operator(name, declaration)
         output = block.last_op
         assert isinstance(output, OutputOp)
         outputs = output.trees()[0][0]
@@ -275,13 +271,7 @@ class _Converter:
             return _Traced(None, [v.type for v in kept], structure, fakes, sources, outputs)
         block.erase_op(output)
         block.add_op(func.ReturnOp(*kept))
-        target = (op.call_target() if isinstance(op, PositionalCall) else None) or op.name
-        parts = [part for part in re.split(r"[^A-Za-z0-9_]+", target) if part]
-        base = parts[-1] if not isinstance(op, CallModuleOp) else self.state.class_name(target)
-        name, i = base, 0
-        while name in self.functions:
-            i += 1
-            name = f"{base}_{i}"
+        name = self.fresh_name(op)
         types = [v.type for v in kept]
         callee = func.FuncOp(name, FunctionType.from_lists([a.type for a in block.args], types), Region(block), "private")
         self.module.body.block.add_op(callee)
@@ -324,6 +314,23 @@ class _Converter:
         if isinstance(op, CallModuleOp):
             callee = self.state.module_key(callee or "")
         return op.name, callee, op.properties.get("args"), op.properties.get("kwargs"), tuple(shape), types
+
+    def fresh_name(self, op: Operation) -> str:
+        target = (op.call_target() if isinstance(op, PositionalCall) else None) or op.name
+        parts = [part for part in re.split(r"[^A-Za-z0-9_]+", target) if part]
+        base = parts[-1] if not isinstance(op, CallModuleOp) else self.state.class_name(target)
+        name, i = base, 0
+        while name in self.functions:
+            i += 1
+            name = f"{base}_{i}"
+        return name
+
+    def declare_operator(self, name: str, declaration: OperatorDeclOp) -> None:
+        known = {op.sym.data for op in self.module.ops if isinstance(op, OperatorDeclOp)}
+        if name not in known:
+            first = self.module.body.block.first_op
+            assert first is not None
+            self.module.body.block.insert_op_before(declaration.clone(), first)
 
     # final signature
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_functionalize
+from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.func import FuncOp
@@ -77,17 +78,7 @@ def trace_values(
     if level == COMPOSITE:
         graph = trace(run, fakes, world, what)
     else:
-        try:
-            with torch.no_grad(), enable_python_dispatcher():  # as AOTAutograd does
-                graph = record(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world, FUNCTIONAL)
-        except FxcError:
-            raise
-        except Exception as error:
-            raise CaptureError(f"{what} cannot be traced: {first_line(error)}") from error
-        for node in list(graph.graph.nodes):
-            if node.op == "call_function" and node.target in _NO_OPERATIONS:
-                node.replace_all_uses_with(node.args[0])
-                graph.graph.erase_node(node)
+        graph = _recorded(run, fakes, world, what)
     importer = GraphImporter(world.type_of, constants_inline=True)
     block = importer.block(graph, list(graph.graph.nodes), "", None)
     return of_values(snippet_of(block, level, operators=importer.operators), what)
@@ -99,6 +90,22 @@ def of_values(snippet: Snippet, what: str) -> Snippet:
     if not all(isinstance(value, SSAValue) for value in outputs):
         raise CaptureError(f"{what} returns a constant", hint="return what it computes")
     return snippet
+
+
+def _recorded(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, what: str) -> GraphModule:
+    """The operators that ``run`` calls below autograd, without mutation."""
+    try:
+        with torch.no_grad(), enable_python_dispatcher():  # as AOTAutograd does
+            graph = record(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world, FUNCTIONAL)
+    except FxcError:
+        raise
+    except Exception as error:
+        raise CaptureError(f"{what} cannot be traced: {first_line(error)}") from error
+    for node in list(graph.graph.nodes):
+        if node.op == "call_function" and node.target in _NO_OPERATIONS:
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
+    return graph
 
 
 def _with_gradients(function: Callable[..., Any], given: Sequence[Any], needs: Sequence[bool], what: str) -> list[Any]:

@@ -117,19 +117,12 @@ class _Access(TileOp):
         dynamic, static = list[UnresolvedOperand](), list[int]()
         if issubclass(cls, _Strided) and parser.parse_optional_keyword("strides") is not None:
             dynamic, static = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
-        limit = 1 if stores else 2
-        more = list[UnresolvedOperand]()
-        while parser.parse_optional_punctuation(",") is not None:
-            if len(more) == limit:
-                parser.raise_error(f"expected at most {limit} operands behind the address")
-            more.append(parser.parse_unresolved_operand())
+        more = _parse_more(parser, 1 if stores else 2)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         block = parser.parse_type() if stores else None
         parser.parse_punctuation(",") if stores else None
-        pointer_type = parser.parse_type()
-        if not isinstance(pointer_type, PtrType):
-            parser.raise_error(f"expected a !tile.ptr, not {pointer_type}")
+        pointer_type = _pointer_type(parser)
         if block is None:
             parser.parse_punctuation("->")
             block = parser.parse_type()
@@ -177,6 +170,23 @@ class _Indexed(_Access):
 
     def check_address(self, block: Attribute) -> None:
         check_type(f"{self.name}: offsets", self.offsets.type, with_element(block, i64))
+
+
+def _parse_more(parser: Parser, limit: int) -> list[UnresolvedOperand]:
+    """``, %mask, %other``: at most ``limit`` operands."""
+    found = list[UnresolvedOperand]()
+    while parser.parse_optional_punctuation(",") is not None:
+        if len(found) == limit:
+            parser.raise_error(f"expected at most {limit} operands behind the address")
+        found.append(parser.parse_unresolved_operand())
+    return found
+
+
+def _pointer_type(parser: Parser) -> PtrType:
+    type = parser.parse_type()
+    if not isinstance(type, PtrType):
+        parser.raise_error(f"expected a !tile.ptr, not {type}")
+    return type
 
 
 @irdl_op_definition

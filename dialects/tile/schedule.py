@@ -108,6 +108,10 @@ class ScheduleAttr(ParametrizedAttribute):
                 raise VerifyException(f"#tile.schedule: {name} must be positive, not {value}")
         if not self.stages.data or self.numbers() != sorted(set(self.numbers())):
             raise VerifyException("#tile.schedule: stages are ascending numbers, one at least")
+        self._verify_kind()
+
+    def _verify_kind(self) -> None:
+        """VerifyException for fields that do not apply to the kind."""
         takes = {"elementwise": ("tile",), "inner": ("parts", "form", "piece"), "outer": ("parts", "tile")}[self.kind.data]
         takes = (*takes, "program")
         fields = self.fields()

@@ -79,17 +79,7 @@ class ConstantOp(IRDLOperation, EffectsInterface):
         if is_tensor(self.result.type):
             if not isinstance(self.value, TensorLiteralAttr):
                 raise VerifyException("the value of a constant tensor is #torch.literal")
-            type = self.result.type
-            element = type.element_type
-            dtype_name(element)  # raises for a dtype that PyTorch does not have
-            if any(size < 0 for size in type.get_shape()):
-                raise VerifyException("a constant tensor has a static shape")
-            size: int | None = getattr(element, "compile_time_size", None)
-            if isa(element, ComplexType):
-                size = 2 * element.element_type.compile_time_size
-            elif element == i1:
-                size = 1
-            expected, actual = None if size is None else size * math.prod(type.get_shape()), len(self.value.hex.data) // 2
+            expected, actual = _byte_count(self.result.type), len(self.value.hex.data) // 2
             if expected is not None and expected != actual:
                 raise VerifyException(f"{type_text(self.result.type)} has {expected} bytes, but the literal has {actual}")
         elif not isinstance(self.value, (IntegerAttr, FloatAttr, NoneValueAttr, StringAttr)):
@@ -125,6 +115,19 @@ def _literal(elements: ArrayAttr, type: Attribute, parser: Parser, position: int
         return TensorLiteralAttr(StringAttr(struct.pack(f"<{len(numbers)}{format}", *numbers).hex()))
     except (struct.error, OverflowError, KeyError) as error:
         parser.raise_error(f"an element does not fit {type_text(type)}: {error}", position)
+
+
+def _byte_count(type: TensorType) -> int | None:
+    element = type.element_type
+    dtype_name(element)  # raises for a dtype that PyTorch does not have
+    if any(size < 0 for size in type.get_shape()):
+        raise VerifyException("a constant tensor has a static shape")
+    size: int | None = getattr(element, "compile_time_size", None)
+    if isa(element, ComplexType):
+        size = 2 * element.element_type.compile_time_size
+    elif element == i1:
+        size = 1
+    return None if size is None else size * math.prod(type.get_shape())
 
 
 def _elements(value: Attribute, type: TensorType) -> ArrayAttr | None:

@@ -143,13 +143,7 @@ class _Function:
         try:
             vjp = self.semantics.vjp(op, needs, cotangents) if asked else None
             if vjp is not None and vjp.forward is not None:
-                function = vjp.forward.clone()
-                module = ModuleOp([function], attributes=dict(self.module.attributes))
-                unpack_tuples(function)
-                Activity(module, self.context, function, [value in self.active for value in dict.fromkeys(op.operands)]).split()
-                last = function.body.block.last_op
-                if last is None or last.operand_types != op.result_types:
-                    raise VerifyException(f"{op.name} has other types under autograd")
+                self.check_parts(op, vjp.forward)
         except VerifyException:
             return False
         self.mergeable.add(op)
@@ -157,6 +151,16 @@ class _Function:
             reached = range(len(op.results)) if vjp.forward is not None else vjp.cotangents
             self.active.update(op.results[i] for i in reached if requires_grad(op.results[i]))
         return True
+
+    def check_parts(self, op: Operation, forward: FuncOp) -> None:
+        """VerifyException where ``forward`` cannot replace ``op``, because an op in it cannot be differentiated."""
+        function = forward.clone()
+        module = ModuleOp([function], attributes=dict(self.module.attributes))
+        unpack_tuples(function)
+        Activity(module, self.context, function, [value in self.active for value in dict.fromkeys(op.operands)]).split()
+        last = function.body.block.last_op
+        if last is None or last.operand_types != op.result_types:
+            raise VerifyException(f"{op.name} has other types under autograd")
 
     def aliases(self, op: Operation) -> Iterable[tuple[int, SSAValue]]:
         """Like ``effects.aliases``, with the views that PyTorch returns where the schema of an operator declares none."""
@@ -279,7 +283,12 @@ def _is_barrier(op: Operation) -> bool:
     if op.has_trait(IsTerminator) or writes(op) != []:
         return True
     inside = [op, *(inner for region in op.regions for inner in region.walk() if not inner.has_trait(IsTerminator))]
-    return any(writes(inner) != [] or (has_side_effect(inner) and not (is_random(inner) or inner.regions)) for inner in inside)
+    return any(writes(inner) != [] or (has_side_effect(inner) and not _only_samples(inner)) for inner in inside)
+
+
+def _only_samples(op: Operation) -> bool:
+    """Whether sampling random numbers is the only side effect of ``op``; ops in its regions are checked separately."""
+    return is_random(op) or bool(op.regions)
 
 
 def _inputs(members: list[Operation]) -> list[SSAValue]:

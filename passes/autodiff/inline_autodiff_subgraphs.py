@@ -64,13 +64,7 @@ class InlineAutodiffSubgraphsPass(ModulePass):
         for subgraph in [inner for inner in op.walk() if isinstance(inner, SubgraphOp)]:
             function = subgraph.function()
             if function is not None and self.may_inline(function):
-                copies, returned = copy_ops(function, subgraph.operands)
-                Rewriter.insert_op(copies, InsertPoint.before(subgraph))
-                for result, value in zip(subgraph.results, returned, strict=False):
-                    name = value._name
-                    result.replace_all_uses_with(value)
-                    value._name = name
-                Rewriter.erase_op(subgraph)
+                _inline(subgraph, function)
                 count("subgraphs inlined")
             else:
                 count("subgraphs kept")
@@ -80,3 +74,13 @@ class InlineAutodiffSubgraphsPass(ModulePass):
             return False
         ops = [inner for inner in function.body.walk() if not inner.has_trait(IsTerminator)]
         return len(ops) < self.threshold and all(op.name.startswith(("torch.", "fx.")) for op in ops)
+
+
+def _inline(op: SubgraphOp, function: FuncOp) -> None:
+    copies, returned = copy_ops(function, op.operands)
+    Rewriter.insert_op(copies, InsertPoint.before(op))
+    for result, value in zip(op.results, returned, strict=False):
+        name = value._name
+        result.replace_all_uses_with(value)
+        value._name = name
+    Rewriter.erase_op(op)

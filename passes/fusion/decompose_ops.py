@@ -106,10 +106,7 @@ class DecomposeOpsPass(ModulePass):
             if not parts and self._has_parts(inner, kernels):
                 parts = replace_by_parts(ctx, inner)
             if not parts and kernels:
-                formula, dim = operator_of(inner).formula, inner.SCHEMA.by_name.get("dim")
-                reduces = isinstance(formula, Reduction) and not formula.centred and formula.extreme is None
-                if not (reduces and dim is not None and "[" in dim.type and (_add_nothing(inner) or _reduce_above_view(inner))):
-                    add_rows(inner)
+                _ = simplify_reduction(inner) or add_rows(inner)
             pending += parts
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
@@ -183,6 +180,18 @@ def is_computed_by_kernels(op: Operation) -> bool:
 
 
 _SUM, _VIEW = "aten.sum.dim_IntList", "aten.view.default"
+
+
+def simplify_reduction(op: TorchOp) -> bool:
+    """Replace the reduction ``op`` by a simpler form. Returns whether there is one."""
+    return _reduces_list(op) and (_add_nothing(op) or _reduce_above_view(op))
+
+
+def _reduces_list(op: TorchOp) -> bool:
+    """Whether ``op`` reduces a list of dimensions, and returns no indices."""
+    formula, dim = operator_of(op).formula, op.SCHEMA.by_name.get("dim")
+    reduces = isinstance(formula, Reduction) and not formula.centred and formula.extreme is None
+    return reduces and dim is not None and "[" in dim.type
 
 
 def _add_nothing(op: TorchOp) -> bool:

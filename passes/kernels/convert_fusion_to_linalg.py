@@ -102,15 +102,20 @@ class ConvertFusionToLinalgPass(ModulePass):
             if not any(isinstance(inner, TorchOp) for inner in group.body.block.ops):
                 continue
             with one_group(group):
-                try:
-                    body = conversions.body(group)
-                except Uncovered as reason:
-                    count("groups left to the library")
-                    count(f"because of {reason}")
-                    remark(ConvertFusionToLinalgPass.name, f"left to the library because of {reason}", group)
-                else:
-                    _replace(group, body)
-                    count("groups converted")
+                _convert(conversions, group)
+
+
+def _convert(conversions: Conversions, group: GroupOp) -> None:
+    """Replace the body of ``group`` by linalg, where it can be converted."""
+    try:
+        body = conversions.body(group)
+    except Uncovered as reason:
+        count("groups left to the library")
+        count(f"because of {reason}")
+        remark(ConvertFusionToLinalgPass.name, f"left to the library because of {reason}", group)
+    else:
+        _replace(group, body)
+        count("groups converted")
 
 
 @dataclass
@@ -130,8 +135,7 @@ class Conversions:
 
     def body(self, group: GroupOp) -> Block:
         """The body of ``group`` in linalg. Uncovered where it cannot be converted."""
-        types = {value.type for op in group.body.block.ops for value in (*op.operands, *op.results)}
-        if any(names_in(type) for type in types if is_tensor(type)):  # values outside of the group may state its sizes
+        if _is_symbolic(group.body.block):  # values outside of the group may state its sizes
             return _converted(self.ctx, group, self.target)
         outline = Outline(group, self.attributes)
         known = self.known.get(outline.key)
@@ -148,6 +152,11 @@ class Conversions:
             return reason
 
 
+def _is_symbolic(block: Block) -> bool:
+    types = {value.type for op in block.ops for value in (*op.operands, *op.results)}
+    return any(names_in(type) for type in types if is_tensor(type))
+
+
 def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Block:
     """The body of ``group`` in linalg. Uncovered where it cannot be converted."""
     if any(aliases(group)):
@@ -159,16 +168,21 @@ def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Bl
     copy, symbols = group.clone(), module.attributes.get(SYMBOLS)
     ModuleOp([copy], {} if symbols is None else {SYMBOLS: symbols})  # decompositions read the hints of sizes from it
     try:
-        pending = [op for op in copy.body.block.ops if isinstance(op, TorchOp) and not has_formula(op)]
-        while pending:
-            op = pending.pop()
-            check_types(op)
-            if operator_of(op).scan or not (parts := replace_by_parts(ctx, op)):  # the decomposition of a scan has n * n ops
-                raise Uncovered(op.operator)
-            pending += [part for part in parts if not has_formula(part)]
+        _decompose(ctx, copy.body.block)
         return Generics(copy.body.block, block.args, facts_of(module, "min")).convert()
     finally:
         copy.drop_all_references()
+
+
+def _decompose(ctx: FxcContext, block: Block) -> None:
+    """Decompose operators without a rule. Uncovered where one has no decomposition."""
+    pending = [op for op in block.ops if isinstance(op, TorchOp) and not has_formula(op)]
+    while pending:
+        op = pending.pop()
+        check_types(op)
+        if operator_of(op).scan or not (parts := replace_by_parts(ctx, op)):  # the decomposition of a scan has n * n ops
+            raise Uncovered(op.operator)
+        pending += [part for part in parts if not has_formula(part)]
 
 
 def _replace(group: GroupOp, body: Block) -> None:

@@ -178,10 +178,7 @@ def _batches(block: Block, target: TargetAttr, places: Mapping[Operation, Place]
     found, open_batches = list[Batch](), dict[tuple[object, ...], Batch]()
     for op in block.ops:
         if isinstance(op, GroupOp) and (schedule := _small(op, target)) is not None:
-            fields = schedule.fields()
-            lanes = fields["lanes"] if schedule.kind.data != "elementwise" or schedule.tile.value.data > 1 else None
-            single = all(_elements(value) == 1 for value in op.results)
-            key = (schedule.kind.data, lanes, single, *(fields[name] for name in ("unroll", *ScheduleAttr.DEFAULTS)))
+            key = _key(op, schedule)
             if key in open_batches and open_batches[key].takes(op):
                 open_batches[key].add(op, schedule)
             else:
@@ -210,3 +207,15 @@ def _elements(value: SSAValue) -> int:
     assert is_tensor(value.type)
     shape = value.type.get_shape()
     return -1 if DYNAMIC_INDEX in shape else math.prod(shape)
+
+
+def _key(group: GroupOp, schedule: ScheduleAttr) -> tuple[object, ...]:
+    """The properties in which groups of one kernel must agree.
+
+    Rows that are held or reduced need a specific number of lanes. Groups of single elements, which other groups read, are
+    better computed before those.
+    """
+    fields = schedule.fields()
+    lanes = fields["lanes"] if schedule.kind.data != "elementwise" or schedule.tile.value.data > 1 else None
+    single = all(_elements(value) == 1 for value in group.results)
+    return (schedule.kind.data, lanes, single, *(fields[name] for name in ("unroll", *ScheduleAttr.DEFAULTS)))

@@ -69,16 +69,7 @@ class FoldBatchNormPass(ModulePass):
         _, own = unchanging_ops(entry)
         for norm in list(entry.body.block.ops):
             if isinstance(norm, TorchOp) and (convolution := _convolution_before(norm, own)) is not None:
-                fold = AffineFold(ctx, convolution, norm, own)
-                given = norm.bound()
-                factor = fold.insert("aten.rsqrt.default", fold.insert("aten.add.Scalar", given["running_var"], given["eps"]))
-                if isinstance(given["weight"], SSAValue):
-                    factor = fold.insert("aten.mul.Tensor", factor, given["weight"])
-                fold.add(given["running_mean"], "aten.sub.Tensor")
-                fold.multiply(factor)
-                if isinstance(given["bias"], SSAValue):
-                    fold.add(given["bias"])
-                fold.replace()
+                _fold(AffineFold(ctx, convolution, norm, own), norm)
                 count("batch norms folded")
 
 
@@ -95,3 +86,15 @@ def _convolution_before(norm: TorchOp, own: set[SSAValue]) -> TorchOp | None:
     statistics = [given["running_mean"], given["running_var"]]
     fits = all(isa(value, SSAValue) for value in statistics)
     return convolution if fits and is_foldable([*statistics, given["weight"], given["bias"]], convolution, own) else None
+
+
+def _fold(fold: AffineFold, norm: TorchOp) -> None:
+    given = norm.bound()
+    factor = fold.insert("aten.rsqrt.default", fold.insert("aten.add.Scalar", given["running_var"], given["eps"]))
+    if isinstance(given["weight"], SSAValue):
+        factor = fold.insert("aten.mul.Tensor", factor, given["weight"])
+    fold.add(given["running_mean"], "aten.sub.Tensor")
+    fold.multiply(factor)
+    if isinstance(given["bias"], SSAValue):
+        fold.add(given["bias"])
+    fold.replace()

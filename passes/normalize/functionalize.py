@@ -150,13 +150,7 @@ def return_last_writes(function: FuncOp) -> bool:
     the results. Returns whether these copies were all writes of ``function``; otherwise nothing is changed.
     """
     last = function.body.block.last_op
-    # The copies of whole tensors into arguments directly before the terminator, in order.
-    copies, op = list[Operation](), last.prev_op if last is not None else None
-    while isinstance(op, TorchOp) and op.operator == COPY and len(op.operands) == 2:
-        if not isinstance(op.operands[0], BlockArgument) or op.results[0].uses or not same_type(op.operands[0], op.operands[1]):
-            break
-        copies.insert(0, op)
-        op = op.prev_op
+    copies = _last_copies(last)
     if not copies or not isinstance(last, OutputOp) or not _are_all_writes(function, copies):
         return False
     targets: list[SSAValue] = [copy.operands[0] for copy in copies]
@@ -165,7 +159,7 @@ def return_last_writes(function: FuncOp) -> bool:
     if len(set(targets)) != len(targets) or any(is_view_of(value, set(targets)) for value in (*sources, *others)):
         return False
     results = last.trees()[0][0]
-    if type(results) not in (tuple, list) or any(isinstance(tree, (tuple, list, dict, slice)) for tree in results):
+    if type(results) not in (tuple, list) or any(not _is_leaf(tree) for tree in results):
         return False
     stay = [
         source in last.operands or (target in last.operands and sources.count(source) > 1)
@@ -181,10 +175,25 @@ def return_last_writes(function: FuncOp) -> bool:
     return True
 
 
+def _last_copies(last: Operation | None) -> list[Operation]:
+    """The copies of whole tensors into arguments directly before the terminator, in order."""
+    found, op = list[Operation](), last.prev_op if last is not None else None
+    while isinstance(op, TorchOp) and op.operator == COPY and len(op.operands) == 2:
+        if not isinstance(op.operands[0], BlockArgument) or op.results[0].uses or not same_type(op.operands[0], op.operands[1]):
+            break
+        found.insert(0, op)
+        op = op.prev_op
+    return found
+
+
 def _are_all_writes(function: FuncOp, copies: list[Operation]) -> bool:
     known = set(copies)
     others = (op for op in function.walk() if op not in known)
     return not any(isinstance(op, CallOp) or (isinstance(op, (TorchOp, HigherOrderOp)) and writes(op) != []) for op in others)
+
+
+def _is_leaf(tree: Tree) -> bool:
+    return not isinstance(tree, (tuple, list, dict, slice))
 
 
 def _return(

@@ -62,20 +62,7 @@ class LowerGradModePass(ModulePass):
                 continue
             assert isinstance(inner, HigherOrderOp)
             if not is_on:
-                # Let the ops of block read detach of its arguments. Arguments that the block returns stay.
-                block = inner.regions[0].block
-                last = block.last_op
-                assert last is not None
-                last.operands = [_given(value) for value in last.operands]
-                for argument in reversed(block.args):
-                    readers = [use for use in argument.uses if use.operation is not last]
-                    if readers and is_tensor(argument.type):
-                        detach = torch_op("aten.detach.default").build_call([argument], {}, [argument.type])
-                        detach.location = readers[0].operation.location
-                        assert block.first_op is not None
-                        Rewriter.insert_op(detach, InsertPoint.before(block.first_op))
-                        for use in readers:
-                            use.operation.operands[use.index] = detach.results[0]
+                _detach_arguments(inner.regions[0].block)
             inline_region(inner, inner.regions[0], list(leaves(inner.trees()[0][2:])))
             count("regions")
 
@@ -91,6 +78,22 @@ def _switch(op: Operation) -> bool | None:
 def _within_off(op: Operation) -> bool:
     parent = op.parent_op()
     return parent is not None and (_switch(parent) is False or _within_off(parent))
+
+
+def _detach_arguments(block: Block) -> None:
+    """Let the ops of ``block`` read ``detach`` of its arguments. Arguments that the block returns stay."""
+    last = block.last_op
+    assert last is not None
+    last.operands = [_given(value) for value in last.operands]
+    for argument in reversed(block.args):
+        readers = [use for use in argument.uses if use.operation is not last]
+        if readers and is_tensor(argument.type):
+            detach = torch_op("aten.detach.default").build_call([argument], {}, [argument.type])
+            detach.location = readers[0].operation.location
+            assert block.first_op is not None
+            Rewriter.insert_op(detach, InsertPoint.before(block.first_op))
+            for use in readers:
+                use.operation.operands[use.index] = detach.results[0]
 
 
 def _given(value: SSAValue) -> SSAValue:

@@ -25,7 +25,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -48,14 +48,7 @@ class RemoveExpandsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for scope in scopes(op):
             if expands := [inner for inner in _ops(scope) if _is_implicit(inner)]:
-                memory = Memory(scope)
-                changed = True
-                while changed:
-                    changed = any([_read_past(expand) for expand in expands if not memory.is_written(expand.results[0])])
-                for expand in reversed(expands):
-                    if expand.results[0].first_use is None:
-                        Rewriter.erase_op(expand)
-                        count("expands removed")
+                _remove(expands, Memory(scope))
 
 
 def _ops(scope: Operation) -> Iterator[Operation]:
@@ -70,6 +63,17 @@ def _ops(scope: Operation) -> Iterator[Operation]:
 
 def _is_implicit(op: Operation) -> bool:
     return op.name == "torch.aten.expand.default" and isinstance(op, TorchOp) and not is_default(op.argument("implicit"))
+
+
+def _remove(expands: Sequence[Operation], memory: Memory) -> None:
+    """Let users read past ``expands``, until nothing changes: an operand may be an expansion, or state a size of another."""
+    changed = True
+    while changed:
+        changed = any([_read_past(expand) for expand in expands if not memory.is_written(expand.results[0])])
+    for expand in reversed(expands):
+        if expand.results[0].first_use is None:
+            Rewriter.erase_op(expand)
+            count("expands removed")
 
 
 def _read_past(expand: Operation) -> bool:

@@ -157,14 +157,7 @@ class Body:
 
         Uncovered if a required element cannot be proved to be within bounds for all sizes.
         """
-        pending, known = list(self._asked), set[Read]()
-        while self._unproved and pending:
-            key = pending.pop()
-            if key in self._unproved:
-                raise Uncovered(UNPROVED)
-            if key not in known:
-                known.add(key)
-                pending += self._needs.get(key, [])
+        self._check_needs()
         kept, rank = list(kept), len(self.shape)
         inputs = [source for source, _ in self._inputs]
         maps = [AffineMap(rank, 0, self._mapped(source, index)) for source, index in self._inputs]
@@ -288,6 +281,16 @@ class Body:
         is_static = not any(names_of(number) for number in numbers) and not any(place.names() for place in index)
         if not is_static and not self.places.is_within(index, shape_of(value)):
             self._unproved.add(key)
+
+    def _check_needs(self) -> None:
+        pending, known = list(self._asked), set[Read]()
+        while self._unproved and pending:
+            key = pending.pop()
+            if key in self._unproved:
+                raise Uncovered(UNPROVED)
+            if key not in known:
+                known.add(key)
+                pending += self._needs.get(key, [])
 
     # affine maps
 

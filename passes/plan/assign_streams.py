@@ -99,13 +99,7 @@ class AssignStreamsPass(ModulePass):
         work = [work_of(step, model) for step in steps.found]
         places = Choice(sources, may_move, work, self.streams, float(target.event.value.data)).run()
         if any(places):
-            made = [(alloc, places[step]) for alloc, step in steps.makers.items()]
-            run = [(step.op, place) for step, place in zip(steps.found, places, strict=True) if step.op is not None]
-            for op, place in (*made, *run):
-                if place:
-                    op.attributes[STREAM] = IntegerAttr(place, i64)
-            count("streams", len(set(places)))
-            count("launches and calls beside stream 0", sum(place != 0 for place in places))
+            _set_streams(steps, places)
             _order(steps.found, places, sources)
 
 
@@ -129,6 +123,17 @@ def _may_move(step: StreamStep, accelerator: str) -> bool:
 def _tensors(op: Operation | None) -> Iterable[TensorType]:
     values: Iterable[SSAValue] = () if op is None else (*op.operands, *op.results)
     return (value.type for value in values if is_tensor(value.type))
+
+
+def _set_streams(steps: Steps, places: Sequence[int]) -> None:
+    """Set the stream attribute of each op and each allocation."""
+    made = [(alloc, places[step]) for alloc, step in steps.makers.items()]
+    run = [(step.op, place) for step, place in zip(steps.found, places, strict=True) if step.op is not None]
+    for op, place in (*made, *run):
+        if place:
+            op.attributes[STREAM] = IntegerAttr(place, i64)
+    count("streams", len(set(places)))
+    count("launches and calls beside stream 0", sum(place != 0 for place in places))
 
 
 def _order(steps: Sequence[StreamStep], places: Sequence[int], sources: Sequence[Sequence[int]]) -> None:

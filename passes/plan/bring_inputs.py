@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -50,17 +51,25 @@ class BringInputsPass(ModulePass):
         functions = [function for function in op.ops if isinstance(function, FuncOp) and function.sym_name.data == "main"]
         for function in functions:
             if any(inner.name.startswith("plan.") for inner in function.walk()):
-                attributes = argument_attributes(function)
-                written = written_arguments(function)
-                for i, argument in enumerate(function.args):
-                    is_input = ArgumentFacts.of(attributes[i]).kind == "input"
-                    if not is_input or argument in written or not is_tensor(argument.type) or MOVES in attributes[i].data:
-                        continue
-                    attributes[i] = DictionaryAttr({**attributes[i].data, MOVES: UnitAttr()})
-                    bring = BringOp.of(argument, argument.type)
-                    bring.result.name_hint = argument.name_hint
-                    argument.replace_all_uses_with(bring.result)
-                    bring.operands[0] = argument
-                    Rewriter.insert_op(bring, InsertPoint.at_start(function.body.block))
-                    count("inputs brought")
-                function.arg_attrs = ArrayAttr(attributes)
+                _bring(function)
+
+
+def _bring(function: FuncOp) -> None:
+    attributes = argument_attributes(function)
+    written = written_arguments(function)
+    for i, argument in enumerate(function.args):
+        is_input = ArgumentFacts.of(attributes[i]).kind == "input"
+        if not is_input or argument in written or not is_tensor(argument.type) or MOVES in attributes[i].data:
+            continue
+        attributes[i] = DictionaryAttr({**attributes[i].data, MOVES: UnitAttr()})
+        _read_through(argument, function)
+        count("inputs brought")
+    function.arg_attrs = ArrayAttr(attributes)
+
+
+def _read_through(argument: BlockArgument, function: FuncOp) -> None:
+    bring = BringOp.of(argument, argument.type)
+    bring.result.name_hint = argument.name_hint
+    argument.replace_all_uses_with(bring.result)
+    bring.operands[0] = argument
+    Rewriter.insert_op(bring, InsertPoint.at_start(function.body.block))

@@ -53,7 +53,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
@@ -76,21 +76,25 @@ class WriteArgumentsPass(ModulePass):
         for function in [inner for inner in op.ops if isinstance(inner, FuncOp)]:
             block = function.body.first_block
             if block is not None and block is function.body.last_block:
-                copies = [op for op in block.ops if isinstance(op, TorchOp) and op.operator == COPY and not op.results[0].uses]
-                places = {op: place for place, op in enumerate(block.ops)} if copies else {}
-                for copy in copies:
-                    argument, buffer = copy.operands[0], copy.operands[1]
-                    launch = _maker(buffer)
-                    if launch is None or not isinstance(argument, BlockArgument) or not same_type(argument, buffer):
-                        continue
-                    if (
-                        _is_inside(buffer, launch, places)
-                        and _is_read_before(argument, launch, copy, places)
-                        and _writes(launch, buffer, argument)
-                    ):
-                        Rewriter.erase_op(copy)
-                        _replace(buffer, argument)
-                        count("arguments written by kernels")
+                _shorten(block)
+
+
+def _shorten(block: Block) -> None:
+    copies = [op for op in block.ops if isinstance(op, TorchOp) and op.operator == COPY and not op.results[0].uses]
+    places = {op: place for place, op in enumerate(block.ops)} if copies else {}
+    for copy in copies:
+        argument, buffer = copy.operands[0], copy.operands[1]
+        launch = _maker(buffer)
+        if launch is None or not isinstance(argument, BlockArgument) or not same_type(argument, buffer):
+            continue
+        if (
+            _is_inside(buffer, launch, places)
+            and _is_read_before(argument, launch, copy, places)
+            and _writes(launch, buffer, argument)
+        ):
+            Rewriter.erase_op(copy)
+            _replace(buffer, argument)
+            count("arguments written by kernels")
 
 
 def _maker(buffer: SSAValue) -> LaunchOp | None:

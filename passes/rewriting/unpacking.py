@@ -28,15 +28,7 @@ def _unpack(call: TorchOp | HigherOrderOp, type: TupleType) -> None:
     taken = selections(packed)
     if taken is None or any(op.results[0].type != type.types.data[index] for op, index in taken):
         return
-    args, kwargs = call.trees()
-    unpacked = call.build_call(
-        args,
-        kwargs,
-        type.types.data,
-        attributes=call.attributes,
-        regions=[call.detach_region(region) for region in list(call.regions)],
-        location=call.location,
-    )
+    unpacked = _with_result_types(call, type)
     Rewriter.insert_op(unpacked, InsertPoint.before(call))
     for op, index in _in_order(taken):
         new = unpacked.results[index]
@@ -64,6 +56,18 @@ def _returns_tuple(block: object) -> bool:
         return False
     returned = [template for _, template in last.call_arguments()]
     return len(returned) == 1 and isinstance(returned[0], (TupleAttr, ArrayAttr))
+
+
+def _with_result_types(call: TorchOp | HigherOrderOp, type: TupleType) -> Operation:
+    args, kwargs = call.trees()
+    return call.build_call(
+        args,
+        kwargs,
+        type.types.data,
+        attributes=call.attributes,
+        regions=[call.detach_region(region) for region in list(call.regions)],
+        location=call.location,
+    )
 
 
 def _erase_users(packed: SSAValue) -> None:

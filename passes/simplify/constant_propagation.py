@@ -90,18 +90,22 @@ class _Propagation:
             return self.higher_order(op)
         elif isinstance(op, CallOp):
             if not op.has_trait(IsTerminator):
-                known = {value: constant for value in op._operands if (constant := self.evaluation.host(value)) is not None}
-                if known:
-                    copy = op.with_trees(*map_tree(op.trees(), lambda leaf: known.get(leaf, leaf)))
-                    op.operands, op.properties = copy.operands, copy.properties
-                    copy.erase()
-                    self.unread += known
+                self.pass_constants(op)
                 if (values := self.evaluation.fold(op)) is not None:
                     self.replace(op, values)
         else:
             for region in op.regions:
                 self.region(region)
         return following
+
+    def pass_constants(self, op: CallOp) -> None:
+        """Fold the host constants that ``op`` reads into its arguments."""
+        known = {value: constant for value in op._operands if (constant := self.evaluation.host(value)) is not None}
+        if known:
+            copy = op.with_trees(*map_tree(op.trees(), lambda leaf: known.get(leaf, leaf)))
+            op.operands, op.properties = copy.operands, copy.properties
+            copy.erase()
+            self.unread += known
 
     def replace(self, op: Operation, values: Sequence[Attribute]) -> None:
         """Replace ``op`` by constants."""

@@ -87,27 +87,7 @@ def _inline_calls(caller: Operation, inlinable: dict[str, Block]) -> None:
         if body is None or NO_INLINE in call.attributes or (returned := _returned(body, call)) is None:
             count("calls left")
         else:
-            values: dict[SSAValue, SSAValue] = dict(zip(body.args, call.arguments, strict=True))
-            places = dict[LocationAttr, LocationAttr]()
-            copies = list[Operation]()
-            for op in body.ops:
-                if op is not body.last_op:
-                    copies.append(_copy(op, values, places, call.location))
-            results = list[SSAValue]()
-            for value, result in zip(returned, call.results, strict=True):
-                if isinstance(value, Attribute):
-                    copies.append(constant := ConstantOp.of(value, result.type))
-                    constant.location = call.location
-                    results.append(constant.result)
-                else:
-                    results.append(values.get(value, value))
-            block = call.parent
-            assert block is not None
-            block.insert_ops_before(copies, call)
-            for old, new in zip(call.results, results, strict=True):
-                old.replace_all_uses_with(new)
-            call.detach()
-            call.erase()
+            _splice(call, body, returned)
             count("calls inlined")
 
 
@@ -135,6 +115,31 @@ def _returned(body: Block, call: CallOp) -> list[SSAValue | Attribute] | None:
         if not fits:
             return None
     return values
+
+
+def _splice(call: CallOp, body: Block, returned: list[SSAValue | Attribute]) -> None:
+    """Replace ``call`` by a copy of ``body``."""
+    values: dict[SSAValue, SSAValue] = dict(zip(body.args, call.arguments, strict=True))
+    places = dict[LocationAttr, LocationAttr]()
+    copies = list[Operation]()
+    for op in body.ops:
+        if op is not body.last_op:
+            copies.append(_copy(op, values, places, call.location))
+    results = list[SSAValue]()
+    for value, result in zip(returned, call.results, strict=True):
+        if isinstance(value, Attribute):
+            copies.append(constant := ConstantOp.of(value, result.type))
+            constant.location = call.location
+            results.append(constant.result)
+        else:
+            results.append(values.get(value, value))
+    block = call.parent
+    assert block is not None
+    block.insert_ops_before(copies, call)
+    for old, new in zip(call.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    call.detach()
+    call.erase()
 
 
 def _copy(

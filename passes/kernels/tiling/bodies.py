@@ -186,21 +186,26 @@ def write_op(w: BlockWriter, op: Operation, values: Values) -> list[Value]:
     if isinstance(op, arith.ConstantOp):
         return [w.constant(op)]
     if isinstance(op, IterateOp):
-        captured = op.captured()
-        key = ("iterate", structure(op, [values[value].ssa for value in (*op.operands, *captured)]))
-        found = [w.find((*key, place)) for place in range(len(op.results))]
-        known = [value for value in found if value is not None]
-        if len(known) == len(found):
-            return known
-        taken = [values[value] for value in (*op.operands, *captured)]
-        depth, scopes = max(value.depth for value in taken), w.scopes
-        w.scopes = scopes[: depth + 1]
-        new = _written(w, op, values, lanes=any(value.is_block for value in taken))
-        w.scopes = scopes
-        for result, made in zip(op.results, new.results, strict=True):
-            made.name_hint = result.name_hint
-        return [w.save((*key, place), Value(result, depth)) for place, result in enumerate(new.results)]
+        return _iterate(w, op, values)
     return [w.apply(op, [values[operand] for operand in op.operands])]
+
+
+def _iterate(w: BlockWriter, op: IterateOp, values: Values) -> list[Value]:
+    """``op`` in the outermost scope in which its operands are defined."""
+    captured = op.captured()
+    key = ("iterate", structure(op, [values[value].ssa for value in (*op.operands, *captured)]))
+    found = [w.find((*key, place)) for place in range(len(op.results))]
+    known = [value for value in found if value is not None]
+    if len(known) == len(found):
+        return known
+    taken = [values[value] for value in (*op.operands, *captured)]
+    depth, scopes = max(value.depth for value in taken), w.scopes
+    w.scopes = scopes[: depth + 1]
+    new = _written(w, op, values, lanes=any(value.is_block for value in taken))
+    w.scopes = scopes
+    for result, made in zip(op.results, new.results, strict=True):
+        made.name_hint = result.name_hint
+    return [w.save((*key, place), Value(result, depth)) for place, result in enumerate(new.results)]
 
 
 def _written(w: BlockWriter, op: IterateOp, values: Values, *, lanes: bool) -> IterateOp:
