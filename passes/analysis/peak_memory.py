@@ -255,6 +255,7 @@ def _has_layout(type: Attribute, sizes: HintedSizes) -> bool:
 
 
 _OF_ONEDNN = (f32, bf16, f16)
+"""The types of numbers whose convolutions oneDNN computes."""
 
 _MAKERS = (TorchOp, HigherOrderOp, GroupOp, CallOp, AllocOp, ArenaOp, BringOp)
 """Operations whose results are in new memory, unless these are views."""

@@ -14,12 +14,11 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype
 from fxc.passes.operators.record import Role
-from fxc.passes.operators.table import has_formula, role_of
+from fxc.passes.operators.table import has_formula, operator_of, role_of
 from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.insertion import insert_call
 from fxc.passes.rewriting.matrix_products import matrix_shape, static_sizes, transposed
 
-_PRODUCTS = ("aten.mm.default", "aten.addmm.default", "aten.matmul.default")
 _MOST_ROWS = {"float32": 16, "bfloat16": 4}
 """The number of rows, by dtype, up to which it is faster to compute the matrix for each row than to write it to memory."""
 _FLOAT8 = 8
@@ -34,7 +33,8 @@ def split_unpacked_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     Of w with one column per output x has one row. Where n numbers are unpacked from one, those at the same place in it are
     multiplied together: sum(x[:, ::2] * w[:, ::2] + x[:, 1::2] * w[:, 1::2], 2).
     """
-    if op.operator not in _PRODUCTS or not {"alpha", "beta"}.isdisjoint(op.bound()):
+    factors = operator_of(op).factors
+    if factors is None or factors.is_turned or not {"alpha", "beta"}.isdisjoint(op.bound()):
         return []
     type = op.results[0].type
     if not is_tensor(type) or device(type) != "cpu":
