@@ -24,8 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import Dim, is_tensor, sizes
 from fxc.dialects.attributes.values import Tree, int_attr
-from fxc.dialects.base.effects import CallEffects, EffectsInterface
-from fxc.dialects.base.effects import OperatorCall
+from fxc.dialects.base.effects import CallEffects, EffectsInterface, OperatorCall
 from fxc.dialects.dist.mesh import REDUCTIONS, GroupOp, Integers, lookup
 from fxc.dialects.text.syntax import type_text
 
@@ -155,7 +154,12 @@ class ReduceScatterOp(_Reduction):
 
     def operator_call(self) -> tuple[str, list[Tree]]:
         operator = f"_c10d_functional.reduce_scatter_tensor{self._suffix()}"
-        return operator, [self._input(), self.reduction, int_attr(self.process_group().size), self.process_group().process_group]
+        return operator, [
+            self._input(),
+            self.reduction,
+            int_attr(self.process_group().size),
+            self.process_group().process_group,
+        ]
 
 
 @irdl_op_definition
@@ -199,11 +203,13 @@ class AllToAllOp(CollectiveOp):
                 raise VerifyException(f"dist.all_to_all: {type_text(value.type)} is not of sizes {list(parts.get_values())}")
 
     def operator_call(self) -> tuple[str, list[Tree]]:
-        outputs, inputs = (
-            [int_attr(part) for part in found.get_values()]
-            for found in (self.output_sizes, self.input_sizes)
-        )
-        return "_c10d_functional.all_to_all_single.default", [self.inputs[0], outputs, inputs, self.process_group().process_group]
+        outputs, inputs = ([int_attr(part) for part in found.get_values()] for found in (self.output_sizes, self.input_sizes))
+        return "_c10d_functional.all_to_all_single.default", [
+            self.inputs[0],
+            outputs,
+            inputs,
+            self.process_group().process_group,
+        ]
 
 
 @irdl_op_definition

@@ -76,9 +76,7 @@ def _scattered(op: AllGatherOp) -> ReduceScatterOp | None:
 
 
 def _join(scatter: ReduceScatterOp, gather: AllGatherOp) -> None:
-    made = AllReduceOp.of(
-        scatter.group.root_reference.data, scatter.inputs, gather.result_types, reduction=scatter.reduction
-    )
+    made = AllReduceOp.of(scatter.group.root_reference.data, scatter.inputs, gather.result_types, reduction=scatter.reduction)
     made.location = scatter.location
     Rewriter.insert_op(made, InsertPoint.before(scatter))
     waits = [value.owner for value in gather.inputs]

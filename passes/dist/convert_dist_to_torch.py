@@ -92,9 +92,7 @@ def _join(op: ReduceScatterOp) -> None:
         for value, each, count in zip(op.inputs, shape, counts, strict=True)
     ]
     joined = _call("aten.cat.default", [[view.results[0] for view in views], int_attr(1)], [rows(sum(counts))], op)
-    scatter = ReduceScatterOp.of(
-        op.group.root_reference.data, joined.results, [rows(sum(counts), 1)], reduction=op.reduction
-    )
+    scatter = ReduceScatterOp.of(op.group.root_reference.data, joined.results, [rows(sum(counts), 1)], reduction=op.reduction)
     scatter.location, end = op.location, first_user(op.values, block, positions(block)) or op
     Rewriter.insert_op([*views, joined, scatter], InsertPoint.before(op))
     Rewriter.insert_op(wait := WaitOp.of(scatter.values[0]), InsertPoint.before(end))

@@ -89,7 +89,13 @@ def _convert(op: TorchOp, groups: Mapping[str, GroupOp]) -> None:
     group = op.argument("group_name")
     found = groups.get(group.data) if isinstance(group, StringAttr) else None
     waits = [use.operation for result in op.results for use in result.uses]
-    if name not in _COLLECTIVES or found is None or op.is_packed or not op.operands or not all(wait.name == _WAIT for wait in waits):
+    if (
+        name not in _COLLECTIVES
+        or found is None
+        or op.is_packed
+        or not op.operands
+        or not all(wait.name == _WAIT for wait in waits)
+    ):
         return
     inputs = [leaf for leaf in leaves(op.bound()[op.SCHEMA.arguments[0].name]) if isinstance(leaf, SSAValue)]
     properties = dict[str, Attribute]()
