@@ -193,14 +193,17 @@ def test_early_starts_hide_communication() -> None:
     body = "\n".join([*lines, f"fx.output({last}) : ({tensor}) -> ()"])
     text = f'dist.group @dp "0" ranks [0, 1]\nfunc.func @main({arguments}) {{\n{body}\n}}'
 
-    def timeline(pipeline: str) -> Timeline:
+    one_waits = f"hoist-collectives{{bytes={1 << 22}}}"
+
+    def timeline(pipeline: str, start: float = 0.0) -> Timeline:
         module = parse(run_pass(text, pipeline))
-        module.attributes["dist.links"] = links_attr([Link("all_gather", 2, 100.0, 2000.0)])
+        module.attributes["dist.links"] = links_attr([Link("all_gather", 2, 100.0, 2000.0, start_us=start)])
         [main] = [op for op in module.ops if isinstance(op, FuncOp)]
         return simulate(module, main, {})
 
-    plain, early, bounded = (timeline(p) for p in ("", "hoist-collectives", f"hoist-collectives{{bytes={1 << 22}}}"))
+    plain, early, bounded = (timeline(p) for p in ("", "hoist-collectives", one_waits))
     gather = plain.busy(COMMUNICATION) / 4
     assert plain.exposed() == pytest.approx(4 * gather) and plain.in_flight == 1 << 22
     assert early.exposed() == pytest.approx(gather) and early.in_flight == 4 << 22
     assert bounded.exposed() == pytest.approx(gather) and bounded.in_flight == 1 << 22
+    assert timeline(one_waits, 50.0).exposed() == pytest.approx(gather + 3 * 50.0)  # the first start is a part of its wait

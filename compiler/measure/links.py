@@ -20,7 +20,7 @@ SIZES = 1 << 12, 1 << 24
 """Bytes of the two messages that a latency and a rate are fitted to; float32 of up to 1,024 ranks divide them."""
 
 TIMEOUT = timedelta(seconds=60)
-REPEATS = 10
+REPEATS = 20
 
 
 def is_in_a_run() -> bool:
@@ -62,25 +62,29 @@ def measure(device: torch.device, axis: str) -> list[Link]:
     """The links between the ranks of the process group of this process, with tensors on ``device``."""
     links = list[Link]()
     for collective in COLLECTIVES:
-        small, large = (_microseconds(collective, bytes, device) for bytes in SIZES)
+        (start, small), (_, large) = (_microseconds(collective, bytes, device) for bytes in SIZES)
         rate = (SIZES[1] - SIZES[0]) / max(large - small, large / 100)
-        links.append(Link(collective, dist.get_world_size(), round(max(small - SIZES[0] / rate, 0.0), 3), round(rate, 3), axis))
+        latency = max(small - SIZES[0] / rate, start)
+        links.append(Link(collective, dist.get_world_size(), round(latency, 3), round(rate, 3), axis, round(start, 3)))
     return links
 
 
-def _microseconds(collective: str, bytes: int, device: torch.device) -> float:
-    """The time of a message of ``bytes`` on the slowest rank, the least of several: others may use the machine, too."""
-    run, times = _call(collective, torch.zeros(bytes // 4, device=device)), list[float]()
+def _microseconds(collective: str, bytes: int, device: torch.device) -> tuple[float, float]:
+    """How long the start of a message of ``bytes``, and the whole, take on the slowest rank, the medians of several."""
+    run, times = _call(collective, torch.zeros(bytes // 4, device=device)), list[torch.Tensor]()
     for _ in range(REPEATS):
         dist.barrier()
         start = perf_counter()
-        torch.ops._c10d_functional.wait_tensor(run())
+        result = run()
+        held = perf_counter() - start
+        torch.ops._c10d_functional.wait_tensor(result)
         if device.type == "cuda":
             torch.cuda.synchronize()
-        slowest = torch.tensor([(perf_counter() - start) * 1e6], device=device)
+        slowest = torch.tensor([held, perf_counter() - start], device=device) * 1e6
         dist.all_reduce(slowest, dist.ReduceOp.MAX)
-        times.append(float(slowest))
-    return min(times[1:])
+        times.append(slowest)
+    held, whole = torch.stack(times[1:]).median(0).values
+    return float(held), float(whole)
 
 
 def _call(collective: str, whole: torch.Tensor) -> Callable[[], torch.Tensor]:

@@ -43,13 +43,17 @@ COLLECTIVES = tuple(_ALGORITHMS)
 
 
 class Link(NamedTuple):
-    """Measured times of a collective of ``ranks`` ranks, on links along ``axis`` of a mesh or, without a name, any links."""
+    """Measured times of a collective of ``ranks`` ranks, on links along ``axis`` of a mesh or, without a name, any links.
+
+    ``start_us``: of ``latency_us``, what the call takes that starts the collective; computations wait for it.
+    """
 
     collective: str
     ranks: int
     latency_us: float
     bytes_per_us: float
     axis: str = ""
+    start_us: float = 0.0
 
 
 _ASSUMED = MappingProxyType({"cpu": (100.0, 1e3), "": (10.0, 1e5)})
@@ -75,23 +79,32 @@ class Links:
 
     def time(self, op: CollectiveOp, kind: str | None = None) -> float:
         """The microseconds of ``op``, or of the collective ``kind`` of a message of the same size."""
-        group = op.process_group()
-        ranks, axis = self.ranks(group), group.axes[0] if len(group.axes) == 1 else ""
+        group, kind = op.process_group(), kind or op.name.removeprefix("dist.")
+        ranks, bytes = self.ranks(group), message_bytes(op, self.sizes)
         if ranks == 1:
             return 0.0
-        kind = kind or op.name.removeprefix("dist.")
-        found = [link for link in self._links if link.collective == kind and link.axis in ("", axis)]
-        bytes = message_bytes(op, self.sizes)
-        if not found:
+        link = self._link(group, kind, ranks)
+        if link is None:
             mesh = None if group.mesh is None else self._meshes.get(group.mesh.root_reference.data)
             latency, rate = _ASSUMED["cpu" if mesh is None or mesh.device.data == "cpu" else ""]
             return min(steps(ranks) * latency + traffic(ranks) * bytes / rate for steps, traffic in _ALGORITHMS[kind])
-        link = min(found, key=lambda each: (each.axis != axis, abs(log(each.ranks / ranks))))
         return min(
             link.latency_us * steps(ranks) / steps(link.ranks)
             + bytes / link.bytes_per_us * traffic(ranks) / traffic(link.ranks)
             for steps, traffic in _ALGORITHMS[kind]
         )
+
+    def start_time(self, op: CollectiveOp) -> float:
+        """The microseconds for which the call that starts ``op`` holds up computations."""
+        ranks = self.ranks(group := op.process_group())
+        link = self._link(group, op.name.removeprefix("dist."), ranks)
+        return 0.0 if link is None or ranks == 1 else link.start_us
+
+    def _link(self, group: GroupOp, kind: str, ranks: int) -> Link | None:
+        """Of the measured ones that serve, that of the axis of ``group`` and the next number of ranks."""
+        axis = group.axes[0] if len(group.axes) == 1 else ""
+        found = [link for link in self._links if link.collective == kind and link.axis in ("", axis)]
+        return min(found, key=lambda each: (each.axis != axis, abs(log(each.ranks / ranks))), default=None)
 
 
 def links_of(module: ModuleOp) -> list[Link]:
@@ -109,7 +122,13 @@ def links_attr(links: Sequence[Link]) -> ArrayAttr[DictionaryAttr]:
     """The attribute of a module with ``links``."""
 
     def attr(value: object) -> Any:
-        return str_attr(value) if isinstance(value, str) else int_attr(value) if isinstance(value, int) else float_attr(cast(float, value))
+        return (
+            str_attr(value)
+            if isinstance(value, str)
+            else int_attr(value)
+            if isinstance(value, int)
+            else float_attr(cast(float, value))
+        )
 
     return ArrayAttr([DictionaryAttr({name: attr(value) for name, value in each._asdict().items()}) for each in links])
 
@@ -118,13 +137,16 @@ def link(entry: Mapping[str, Any], where: str) -> Link:
     """The link of ``entry``. PassFailedException, with ``where`` it stands, for one that is invalid."""
     try:
         made = Link(**entry)
-        valid = made.collective in COLLECTIVES and made.ranks >= 2 and made.latency_us >= 0 and made.bytes_per_us > 0
+        valid = made.collective in COLLECTIVES and made.ranks >= 2 and made.bytes_per_us > 0
+        valid = valid and 0 <= made.start_us <= made.latency_us
     except TypeError:
         valid, made = False, None
     if not valid or made is None:
-        fields = "collective, ranks (2 or more), latency_us, bytes_per_us (more than 0) and axis, which may be missing"
+        fields = "collective, ranks (2 or more), latency_us, bytes_per_us (more than 0), and optional axis and start_us"
         raise PassFailedException(f"{where}: {dict(entry)} is no link: it has {fields}; collective: {', '.join(COLLECTIVES)}")
-    return made._replace(latency_us=float(made.latency_us), bytes_per_us=float(made.bytes_per_us))
+    return made._replace(
+        latency_us=float(made.latency_us), bytes_per_us=float(made.bytes_per_us), start_us=float(made.start_us)
+    )
 
 
 def read_links(path: str) -> list[Link]:
@@ -136,4 +158,6 @@ def read_links(path: str) -> list[Link]:
     entries = cast(dict[str, Any], found).get("links") if isinstance(found, dict) else None
     if not isinstance(entries, list) or not entries:
         raise PassFailedException(f"{path}: expected an object with a list of links; fxc measure-links -o FILE writes one")
-    return [link(cast(dict[str, Any], each) if isinstance(each, dict) else {"": each}, path) for each in cast(list[Any], entries)]
+    return [
+        link(cast(dict[str, Any], each) if isinstance(each, dict) else {"": each}, path) for each in cast(list[Any], entries)
+    ]

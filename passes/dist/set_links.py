@@ -12,7 +12,9 @@ Before: set-links{file=lit_tests/passes/dist/inputs/near.json}
     }
 After:
     builtin.module attributes {
-      dist.links = [{collective = "all_reduce", ranks = 2, latency_us = 10.0, bytes_per_us = 1000.0, axis = "near"}]
+      dist.links = [{
+        collective = "all_reduce", ranks = 2, latency_us = 10.0, bytes_per_us = 1000.0, axis = "near", start_us = 2.0
+      }]
     } {
       dist.mesh @mesh "cpu" (near = 2)
       func.func @main() {

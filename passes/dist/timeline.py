@@ -1,8 +1,8 @@
 """Simulate the time of a program on one rank: computations on one stream, collectives on another.
 
 Operations start in the order of the text. A collective starts when those before it have ended and the computations that stand
-before it, too; ``dist.wait`` holds up the computations after it until the collective has ended. Times of computations are
-measured, or the estimates of ``annotate-costs``; those of collectives are estimates of ``dist.links``.
+before it, too. The call that starts it holds up the computations after it, and so does ``dist.wait`` until it has ended. Times
+of computations are measured, or the estimates of ``annotate-costs``; those of collectives are estimates of ``dist.links``.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ def simulate(
             start = max(now, free)
             free = start + links.time(op)
             events.append(Event(COMMUNICATION, start, free, _text(op)))
+            if (held := links.start_time(op)) > 0:
+                events.append(Event(WAITING, now, now + held, _text(op)))
+                now += held
             ends.update(dict.fromkeys(op.values, free))
             waiting += sum(links.sizes.distinct_bytes(value.type) for value in op.values)
             most = max(most, waiting)
