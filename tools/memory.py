@@ -17,7 +17,7 @@ from fxc.dialects.plan import BOXED
 from fxc.errors import CaptureError, InputError
 from fxc.measure.peak import peak_bytes
 from fxc.options import Options
-from fxc.passes.analysis.peak_memory import TrainingStep
+from fxc.passes.operators.peak_memory import TrainingStep
 from fxc.pipelines import AOT
 from fxc.program.program import Program
 from fxc.runtime.units import bytes_text

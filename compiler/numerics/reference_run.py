@@ -29,7 +29,7 @@ from fxc.interpret.binding import Binding, without_new_values
 from fxc.interpret.example_values import Seeded
 from fxc.interpret.tile_level import launch
 from fxc.interpret.torch_level import ReferenceInterpreter, Watch
-from fxc.passes.analysis.peak_memory import TrainingStep
+from fxc.passes.operators.peak_memory import TrainingStep
 
 Subject: TypeAlias = func.FuncOp | SubgraphOp | TrainingStep
 """A function, a call of one that has a derivative, or the two parts of a joint graph."""

@@ -29,7 +29,7 @@ def split_addmm(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     return [product]
 
 
-def split_below_view(op: TorchOp) -> Sequence[TorchOp]:
+def split_below_view(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """view(addmm(b, x, y)) -> b + view(mm(x, y)), if the addmm has no other use and b is a row"""
     result, bound = op.results[0], op.bound()
     views = list(dict.fromkeys(use.operation for use in result.uses))

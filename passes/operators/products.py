@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import prod
 from types import MappingProxyType
 
+from xdsl.dialects.builtin import TupleType, bf16, f16, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes import types
@@ -16,8 +17,9 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.matching import dtype, integers, number
-from fxc.passes.operators.bias import split_addmm
+from fxc.passes.operators.bias import split_addmm, split_below_view
 from fxc.passes.operators.record import Factors, Flops, Operator, Parts, Role, SizesOf, When, each
 from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.insertion import built_before, insert_call
@@ -127,6 +129,32 @@ def convolution_backward(op: TorchOp, sizes: SizesOf) -> int:
     elements = _shape(op, "input" if number(op.argument("transposed")) else "grad_output", sizes)
     wanted = sum(map(bool, map(number, op.bound()["output_mask"][:2])))
     return wanted * 2 * prod(elements) * prod(_shape(op, "weight", sizes)[1:])
+
+
+def copies_in_onednn(op: TorchOp, sizes: HintedSizes) -> int:
+    """What gradients of a convolution need on the CPU: copies of operands in the layout of the image, and a gradient in a
+    layout of oneDNN, which is copied to strides of contiguous tensors and then to channels-last."""
+    gradient, image, weight = op.operands[:3]
+    made = [type for each in op.result_types for type in (each.types if isinstance(each, TupleType) else [each])]
+    if not (is_tensor(image.type) and device(image.type) == "cpu" and image.type.element_type in _OF_ONEDNN):
+        return 0
+    is_last = _has_layout(image.type, sizes) and strides(image.type) is not None
+    laid_out = [x.type for x in (gradient, image, weight) if _has_layout(x.type, sizes)]
+    copied = [type for type in laid_out if is_tensor(type) and (strides(type) is not None) != is_last]
+    width = sizes.bytes(made[1])
+    between = width * (2 if is_last and _has_layout(weight.type, sizes) else 1)
+    before = 0 if is_last else sizes.bytes(made[0]) - width
+    return sum(map(sizes.bytes, copied)) + max(between, before)
+
+
+_OF_ONEDNN = (f32, bf16, f16)
+"""The types of numbers whose convolutions oneDNN computes."""
+
+
+def _has_layout(type: Attribute, sizes: HintedSizes) -> bool:
+    """Whether the strides of contiguous and of channels-last images of this size differ."""
+    _, channels, *image = sizes.shape(type)
+    return channels > 1 and prod(image) > 1
 
 
 def attention(op: TorchOp, sizes: SizesOf) -> int:
@@ -310,7 +338,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
             "addmm.default",
             role=Role.CONTRACTION,
             factors=Factors("mat1", "mat2", "self"),
-            parts=Parts(When.ALWAYS, split_addmm),
+            parts=Parts(When.ALWAYS, split_addmm, if_read=split_below_view),
             flops=product("mat2"),
         ),
         **each(
@@ -349,7 +377,12 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         ),
         **each("conv1d.default conv2d.default conv3d.default convolution.default", role=Role.CONVOLUTION, flops=convolution()),
         **each("conv1d.padding conv2d.padding conv3d.padding", role=Role.CONVOLUTION, flops=convolution()),
-        **each("convolution_backward.default", flops=convolution_backward, parts=Parts(When.KERNELS, split_weight_gradient)),
+        **each(
+            "convolution_backward.default",
+            flops=convolution_backward,
+            memory=copies_in_onednn,
+            parts=Parts(When.KERNELS, split_weight_gradient),
+        ),
         **each(_ATTENTION, flops=attention),
         **each(_ATTENTION_BACKWARD, flops=attention_backward),
         # derivatives of higher order are not those of the derivative that PyTorch traces

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.operators.rules import Rule
 from fxc.passes.operators.sampling import Samples
 
@@ -82,10 +83,14 @@ Split: TypeAlias = Callable[[FxcContext, TorchOp], Sequence[TorchOp]]
 
 @dataclass(frozen=True)
 class Parts:
-    """The decomposition of an operator: ``split``, else PyTorch's decomposition."""
+    """The decomposition of an operator: ``split``, else PyTorch's decomposition.
+
+    ``if_read``: one that comes before it, if a kernel reads the result.
+    """
 
     when: When
     split: Split | None = None
+    if_read: Split | None = None
 
 
 FOR_KERNELS = Parts(When.KERNELS)
@@ -99,6 +104,9 @@ SizesOf: TypeAlias = Callable[[SSAValue], Sequence[int]]
 Flops: TypeAlias = Callable[[TorchOp, SizesOf], int]
 """The floating-point operations of a call."""
 
+Memory: TypeAlias = Callable[[TorchOp, HintedSizes], int]
+"""The bytes that a call allocates beside its results, and releases."""
+
 
 @dataclass(frozen=True)
 class Operator:
@@ -110,6 +118,8 @@ class Operator:
     """The approximate cost of the formula for one element, in additions."""
     flops: Flops | None = None
     """Its floating-point operations, if these are not a constant number for each element."""
+    memory: Memory | None = None
+    """What a call takes beside its results, if that is known."""
     parts: Parts | None = None
     """How ``decompose-ops`` decomposes it."""
     role: Role | None = None

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from xdsl.ir import Operation
 
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.operators import (
@@ -78,3 +79,8 @@ def replace_by_parts(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
 def has_formula(op: Operation) -> bool:
     """Whether kernels can compute the operator that ``op`` calls."""
     return operator_of(op).formula is not None
+
+
+def is_computed_by_kernels(op: Operation) -> bool:
+    """Whether ``op`` computes elements, and kernels can."""
+    return isinstance(op, TorchOp) and has_formula(op) and not any(aliases(op))

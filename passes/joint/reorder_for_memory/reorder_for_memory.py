@@ -39,9 +39,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from fxc.passes.analysis.hinted_sizes import HintedSizes
-from fxc.passes.analysis.peak_memory import Simulation, TrainingStep, operations_of, returned_by
 from fxc.passes.analysis.statistics import count
 from fxc.passes.joint.reorder_for_memory.schedules import Schedules, least_growth, releases_first
+from fxc.passes.operators.peak_memory import Simulation, TrainingStep, operations_of, returned_by
 
 
 @dataclass(frozen=True)

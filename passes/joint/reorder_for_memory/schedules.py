@@ -10,8 +10,8 @@ from itertools import accumulate
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.base.effects import has_side_effect, writes
-from fxc.passes.analysis.peak_memory import Simulation
 from fxc.passes.analysis.slices import reads
+from fxc.passes.operators.peak_memory import Simulation
 
 Key = Callable[[int, int], tuple[int, int]]
 """(place in the block, bytes that live more after the operation than before) -> the priority, the lowest first."""

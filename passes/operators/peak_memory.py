@@ -1,7 +1,7 @@
 """Simulate the memory of operations of the torch or the plan level in their order, and of the functions that they call.
 
 A tensor that an operation makes has a storage, which its views share. It is live from that operation to the last use of any of
-them. Of what an operator allocates and releases inside of a call, only what gradients of convolutions need is known.
+them. Of what an operator allocates and releases inside of a call, what its record says is known.
 Constants, and arguments that the caller holds, take no memory of the call. An arena on the CPU is cached, so it stays.
 """
 
@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from math import prod
 
-from xdsl.dialects.builtin import ModuleOp, TupleType, bf16, f16, f32
+from xdsl.dialects.builtin import ModuleOp, TupleType
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator, SymbolTable
 
 from fxc.dialects.attributes.discardable import ONCE
-from fxc.dialects.attributes.types import device, is_tensor, strides
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import TANGENT
 from fxc.dialects.base.effects import aliases
@@ -31,6 +30,7 @@ from fxc.dialects.torch_ops.higher_order import HigherOrderOp
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.slices import reads
 from fxc.passes.analysis.tuples import selected_index
+from fxc.passes.operators.table import operator_of
 
 
 @dataclass(frozen=True)
@@ -220,8 +220,8 @@ class Simulation:
             self._last[storage] = max(self._last[storage], step)
 
     def _needed_inside(self, op: Operation) -> int:
-        if op.name == "torch.aten.convolution_backward.default":
-            return gradients_in_onednn(op, self.sizes)
+        if isinstance(op, TorchOp) and (memory := operator_of(op).memory) is not None:
+            return memory(op, self.sizes)
         blocks = [block for region in op.regions for block in region.blocks] if isinstance(op, HigherOrderOp) else []
         uses = list[int]()
         for block in blocks:
@@ -231,31 +231,6 @@ class Simulation:
             uses.append(use.peak - use.end)
         return max(uses, default=0)
 
-
-def gradients_in_onednn(op: Operation, sizes: HintedSizes) -> int:
-    """Bytes that ``convolution_backward`` on the CPU allocates beside its results: copies of operands in the layout of the
-    image, and a gradient in a layout of oneDNN, which is copied to strides of contiguous tensors and then to channels-last."""
-    gradient, image, weight = op.operands[:3]
-    made = [type for each in op.result_types for type in (each.types if isinstance(each, TupleType) else [each])]
-    if not (is_tensor(image.type) and device(image.type) == "cpu" and image.type.element_type in _OF_ONEDNN):
-        return 0
-    is_last = _has_layout(image.type, sizes) and strides(image.type) is not None
-    laid_out = [x.type for x in (gradient, image, weight) if _has_layout(x.type, sizes)]
-    copied = [type for type in laid_out if is_tensor(type) and (strides(type) is not None) != is_last]
-    width = sizes.bytes(made[1])
-    between = width * (2 if is_last and _has_layout(weight.type, sizes) else 1)
-    before = 0 if is_last else sizes.bytes(made[0]) - width
-    return sum(map(sizes.bytes, copied)) + max(between, before)
-
-
-def _has_layout(type: Attribute, sizes: HintedSizes) -> bool:
-    """Whether the strides of contiguous and of channels-last images of this size differ."""
-    _, channels, *image = sizes.shape(type)
-    return channels > 1 and prod(image) > 1
-
-
-_OF_ONEDNN = (f32, bf16, f16)
-"""The types of numbers whose convolutions oneDNN computes."""
 
 _MAKERS = (TorchOp, HigherOrderOp, GroupOp, CallOp, AllocOp, ArenaOp, BringOp)
 """Operations whose results are in new memory, unless these are views."""

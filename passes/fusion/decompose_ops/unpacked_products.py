@@ -12,7 +12,7 @@ from fxc.dialects.attributes.types import contiguous_strides, device, element_by
 from fxc.dialects.attributes.values import Tree, dtype_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype
+from fxc.passes.analysis.matching import dtype, is_floating
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import has_formula, operator_of, role_of
 from fxc.passes.rewriting.decomposition import put_in_place
@@ -48,7 +48,7 @@ def split_unpacked_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
         return []
     steps = strides(matrix.type) or contiguous_strides(shape)  # type: ignore[arg-type]
     packed = max([1, *map(_last_size, unpacking)]) if (is_turned := steps[1] != 1) else 1
-    cost = _FLOAT8 if any(dtype(value.type) == "float8_e4m3fn" for each in unpacking for value in each.operands) else packed
+    cost = _FLOAT8 if any(_is_float8(value) for each in unpacking for value in each.operands) else packed
     if length % packed or count > (max(_MOST_ROWS[name] // cost, 1) if is_turned else 1):
         return []
 
@@ -89,6 +89,10 @@ def _large(op: TorchOp) -> list[SSAValue]:
 
 def _widens(op: TorchOp) -> bool:
     return any(0 < _bytes(operand) < _bytes(op.results[0]) for operand in _large(op))
+
+
+def _is_float8(value: SSAValue) -> bool:
+    return is_floating(value.type) and _bytes(value) == 1
 
 
 def _bytes(value: SSAValue) -> int:
