@@ -152,7 +152,7 @@ def _add_rows(op: TorchOp, total: Tree, gradient: TorchOp | None) -> bool:
         return False
     padding, (rows, indices) = integer(gradient.argument("padding_idx")), gradient.operands[:2]
     shapes = [_static_shape(type) for type in (result, rows.type, indices.type)]
-    if padding is None or padding >= 0 or None in shapes or device(result) != "cpu":
+    if padding is None or padding >= 0 or None in shapes or not is_tensor(result) or device(result) != "cpu":
         return False
     count = math.prod(shapes[2] or ())
     parts = [_view(indices, (count,)), _view(rows, (count, math.prod(shapes[1] or ()) // count))]
