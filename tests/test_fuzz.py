@@ -26,14 +26,14 @@ from tests.fuzz.reduction import reductions
 from tests.fuzz.search import Search
 
 EXAMPLES = {
-    "static": 20,
-    "training": 8,
+    "static": 12,
+    "training": 6,
     "compile": 15,
-    "dynamic": 3,
-    "dynamic_shapes": 3,
-    "frozen": 10,
-    "saved": 10,
-    "passes": 8,
+    "dynamic": 2,
+    "dynamic_shapes": 2,
+    "frozen": 6,
+    "saved": 6,
+    "passes": 6,
 }
 
 

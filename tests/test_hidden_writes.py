@@ -105,6 +105,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", [None, "host"])
 @pytest.mark.parametrize("f", REFUSED)
 def test_what_autograd_does_not_see_is_refused(f: Callable[[Tensor], Tensor], target: str | None) -> None:

@@ -180,7 +180,7 @@ def test_a_graph_break_is_one_error_with_its_line() -> None:
 # torch.compile
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", [name for name, entry in ZOO.items() if entry.dynamo])
 def test_models_train(name: str, dynamic: bool, imported: list[Program]) -> None:

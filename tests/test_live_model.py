@@ -99,7 +99,7 @@ WAYS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("change", FITTING)
 @pytest.mark.parametrize(("way", "options"), WAYS)
 def test_what_was_replaced_is_used(way: Callable[..., Any], options: dict[str, Any], change: Change) -> None:
@@ -346,7 +346,7 @@ READ: list[tuple[Callable[[Any], Any], str]] = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("change", "message"), READ)
 @pytest.mark.parametrize("options", [{}, {"training": True}, {"options": {"target": None}}])
 def test_other_state_of_modules_is_an_error(change: Callable[[Any], Any], message: str, options: dict[str, Any]) -> None:

@@ -148,6 +148,7 @@ def test_kernels_of_aot_graphs(case: Case, dtype: torch.dtype) -> None:
         assert 1 <= kernels <= limit and not calls, str(program)
 
 
+@pytest.mark.share(2)
 def test_kernels_of_derivatives(case: Case, dtype: torch.dtype) -> None:
     inputs = arguments(case, dtype)
     compiled = fxc.compile(case.function, inputs, training=True, options={"target": TARGET})
@@ -161,7 +162,7 @@ def test_kernels_of_derivatives(case: Case, dtype: torch.dtype) -> None:
     assert [part.host.facts.launches <= 2 for part in parts if isinstance(part, HostSubgraph)] == [True]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("route", ["torch.compile", "fxc.compile"])
 def test_numbers(case: Case, dtype: torch.dtype, route: str) -> None:
     inputs, again, exact = (arguments(case, dtype) for _ in range(3))

@@ -48,6 +48,7 @@ SCATTERS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("how", ["compiled", "torch.compile", "dynamic"])
 @pytest.mark.parametrize("name", SCATTERS)
 def test_copies_of_overlapping_tensors(name: str, how: str) -> None:

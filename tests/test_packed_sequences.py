@@ -60,7 +60,7 @@ def assert_as_eager(run: Any, model: nn.Module, expected: nn.Module, *args: Tens
     [{}, {"bidirectional": True}, {"batch_first": True, "num_layers": 2}, {"bias": False, "is_sorted": True}],
     ids=str,
 )
-@pytest.mark.share(6)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_layers_over_packed_sequences(
     kind: type[nn.RNNBase], options: dict[str, Any], how: str, training: bool, tmp_path: Path
@@ -79,13 +79,16 @@ def test_layers_over_packed_sequences(
         assert_as_eager(fxc.ExecutionPlan.load(tmp_path / "plan"), model, expected, other, *rest, training=False)
 
 
-def test_other_options_of_layers() -> None:
+@pytest.mark.share(2)
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.RNN])
+def test_other_options_of_layers(kind: type[nn.RNNBase], training: bool) -> None:
     torch.manual_seed(0)
     x, lengths = given(False), torch.tensor(ANY_ORDER, dtype=torch.int32)
-    for model in (Packed(nn.LSTM, proj_size=2), Packed(nn.RNN, nonlinearity="relu", bidirectional=True, num_layers=2)):
-        for training in (False, True):
-            compiled = fxc.compile(model, (x, lengths), training=training)
-            assert_as_eager(compiled, model, deepcopy(model), x, lengths, training=training)
+    options = {"proj_size": 2} if kind is nn.LSTM else {"nonlinearity": "relu", "bidirectional": True, "num_layers": 2}
+    model = Packed(kind, **options)
+    compiled = fxc.compile(model, (x, lengths), training=training)
+    assert_as_eager(compiled, model, deepcopy(model), x, lengths, training=training)
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -104,6 +107,7 @@ def test_other_lengths_are_refused(saved: bool, tmp_path: Path) -> None:
         run(x, changed)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("training", [False, True])
 def test_other_lengths_are_compiled_again(training: bool) -> None:
     model = Packed(nn.LSTM, bidirectional=True)

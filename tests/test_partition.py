@@ -194,7 +194,7 @@ def test_budgets() -> None:
         parse_pipeline("joint{budget=-0.5}")
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", [entry.name for entry in ZOO.values() if entry.dynamo and entry.train_mode])
 def test_models(name: str) -> None:
     """As many bytes as PyTorch's partition saves, or fewer, and the results of the joint graph."""

@@ -60,6 +60,7 @@ CASES = [(name, dtype) for name in ("cumsum", "cummax") for dtype in DTYPES]
 CASES += [(name, dtype) for name in ("cumprod", "cummin") for dtype in (torch.float32, torch.bfloat16, torch.uint8)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=str)
 def test_dtypes(name: str, dtype: torch.dtype) -> None:
     check(lambda x: SCANS[name](x, 1), tensor(2, 37, dtype=dtype))

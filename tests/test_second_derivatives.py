@@ -85,7 +85,7 @@ def second(f: Callable[..., Tensor], arguments: list[Tensor], wanted: list[bool]
     return list(torch.autograd.grad(total, inputs, allow_unused=True))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("first_only", [False, True])
 def test_second_derivatives_on_the_host(name: str, first_only: bool) -> None:

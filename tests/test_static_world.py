@@ -71,7 +71,7 @@ def both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Both:
     return asked
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(40)
 @pytest.mark.parametrize("freeze", [False, True], ids=["", "frozen"])
 @pytest.mark.parametrize("name", ZOO)
 def test_answers_are_those_of_pytorchs_fake_mode(name: str, freeze: bool, both: Both) -> None:

@@ -57,7 +57,8 @@ def traced_under_conditions(trace: Callable[[FakeWorld], Answer], symbols: Dicti
                 raise
             break  # an operator needs a size that an oblivious world does not know
         broken = [(condition, breaking(condition, world)) for condition in assumptions(world)]
-        left = [each for each in broken if not _holds_without(trace, world, symbols, traced, each[1])]
+        known = dict[Hints, bool]()
+        left = [each for each in broken if not _holds_without(trace, world, symbols, traced, each[1], known)]
         found = traced, world, left
         if not any(sizes for _, sizes in left):
             break
@@ -73,13 +74,19 @@ def _holds_without(
     symbols: DictionaryAttr | None,
     traced: Answer,
     sizes: Sequence[Hints],
+    known: dict[Hints, bool],
 ) -> bool:
-    """Whether ``trace`` also returns ``traced`` for sizes that violate a condition."""
-    try:
-        others = list(_answers(trace, world, symbols, sizes))
-    except CannotInfer:
-        return False
-    return bool(others) and len(others) == len(sizes) and all(same_programs(traced, *other) for other in others)
+    """Whether ``trace`` also returns ``traced`` for sizes that violate a condition. ``known``: whether it does, by sizes."""
+    for hints in sizes:
+        if hints not in known:
+            try:
+                others = list(_answers(trace, world, symbols, [hints]))
+            except CannotInfer:
+                others = []
+            known[hints] = bool(others) and same_programs(traced, *others[0])
+        if not known[hints]:
+            return False
+    return bool(sizes)
 
 
 def other_answers(
