@@ -1,0 +1,81 @@
+"""What is asked of PyTorch at one size is asked at others, and what differs becomes a condition of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+
+from fxc.bridge.tensors import FakeWorld
+from fxc.dialects.attributes.types import IntType, conditions_of
+from fxc.dialects.semantics import CannotInfer
+from fxc.errors import CaptureError
+from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
+
+
+@pytest.mark.parametrize("limit", [1, 2, 11, 30, 1000])
+def test_what_is_asked_of_a_size_is_asked_of_others(limit: int) -> None:
+    seen = list[int]()
+
+    def trace(world: FakeWorld) -> str:
+        size = world.fake(IntType(StringAttr("s0")))
+        with world.active():
+            seen.append(size.node.hint)
+            return "above" if size > limit else "below"
+
+    with pytest.raises(CannotInfer, match="sizes that are not known"):
+        traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS)
+    assert min(seen) <= limit < max(seen)
+    module = ModuleOp([])
+    assert traced_under_conditions(trace, _SYMBOLS, module) == ("above" if limit < 16 else "below")
+    assert len(conditions_of(module)) == 1
+
+
+@pytest.mark.parametrize("fault", [TypeError, KeyError, AttributeError, AssertionError, ValueError])
+def test_a_fault_at_other_sizes_is_no_refusal(fault: type[Exception]) -> None:
+    ours: dict[str, Any] = {"__name__": "fxc.rule"}
+    exec("def rule(fault): raise fault", ours)
+
+    def trace(world: FakeWorld) -> str:
+        with world.active():
+            if world.fake(IntType(StringAttr("s0"))) > 11:
+                return "above"
+        return ours["rule"](fault)
+
+    for ask in (lambda: traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS), lambda: _conditions(trace)):
+        with pytest.raises(fault):
+            ask()
+
+
+def test_sizes_that_operators_refuse_give_no_other_answer() -> None:
+    def trace(world: FakeWorld) -> str:
+        with world.active():
+            x = torch.empty(world.fake(IntType(StringAttr("s0"))), 3)
+            x[12].sin()
+        return "an answer"
+
+    assert traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS) == "an answer"
+
+
+def test_where_a_rule_of_ours_cannot_tell_a_size_is_excluded() -> None:
+    def trace(world: FakeWorld) -> str:
+        with world.active():
+            if world.fake(IntType(StringAttr("s0"))) > 11:
+                return "above"
+        raise CaptureError("not for these")
+
+    with pytest.raises(CannotInfer, match="where s0 is 0 is unknown: CaptureError: not for these"):
+        traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS)
+    assert _conditions(trace) == ("s0 > 11",)
+
+
+_SYMBOLS = DictionaryAttr({"s0": DictionaryAttr({"hint": IntegerAttr(16, i64), "min": IntegerAttr(0, i64)})})
+
+
+def _conditions(trace: Callable[[FakeWorld], str]) -> tuple[str, ...]:
+    module = ModuleOp([])
+    traced_under_conditions(trace, _SYMBOLS, module)
+    return tuple(conditions_of(module))
