@@ -118,7 +118,7 @@ def _is_in_text(graph: GraphModule, inputs: Sequence[Any]) -> bool:
 
 def _is_of_user(node: Node) -> bool:
     if node.op == "get_attr":
-        return isinstance(getattr(node.graph.owning_module, str(node.target), None), torch.Tensor)
+        return not isinstance(getattr(node.graph.owning_module, str(node.target), None), GraphModule)
     if isinstance(node.target, torch._ops.OpOverloadPacket):
         return not node.target._qualified_op_name.startswith(("aten::", "prims::"))
     return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in ("aten", "prims")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
+from fxc import aot_cache
 from fxc.artifact import cache
 from fxc.compilation import cached
 
@@ -131,6 +132,16 @@ def test_an_operator_of_the_user_is_compiled_each_time() -> None:
         library.impl("twice", lambda x: x * 2, "CompositeImplicitAutograd")
         for _ in range(2):
             assert counted(lambda: torch.ops.aot_cache_test.twice(torch.ones(5)) + 1)[1] == ""
+
+
+@pytest.mark.parametrize("name", ["weight", "inner.weight"])
+def test_a_graph_with_a_constant_is_compiled_each_time(name: str) -> None:
+    """Its numbers are not in the key, however deep it lies."""
+    graph = torch.fx.Graph()
+    graph.output(graph.get_attr(name))
+    root = nn.Module()
+    root.inner, root.weight = nn.Linear(2, 2), nn.Parameter(torch.ones(2))
+    assert not aot_cache._is_in_text(torch.fx.GraphModule(root, graph), ())
 
 
 def test_graphs_of_dynamic_sizes_are_traced_each_time() -> None:

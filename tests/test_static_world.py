@@ -144,7 +144,7 @@ assert "torch._dynamo" not in sys.modules
     run(code)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "freeze"), [("gpt2", False), ("resnet", False), ("vit", True), ("convnext", True)])
 def test_a_cold_start_imports_no_dynamo(name: str, freeze: bool, tmp_path: Path) -> None:
     code = f"""

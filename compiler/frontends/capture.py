@@ -90,14 +90,8 @@ def capture(
     changed = ChangedInputs(args, kwargs or {})
     dynamic_shapes = changed.shapes(model, dynamic_shapes)
     args, kwargs = _without_repeats((changed.args, changed.kwargs))
-    if route not in ROUTES:
-        raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")
-    if dynamic_shapes is not None and route not in ("export", "make_fx"):
-        raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
-    if (concrete_args or tracer is not torch.fx.Tracer) and route != "symbolic_trace":
-        raise CaptureError(f"route {route!r} takes no concrete_args or tracer", hint="use route='symbolic_trace'")
-    if changed.has_objects and route in ("symbolic_trace", "dynamo"):
-        raise CaptureError(f"route {route!r} takes no objects of classes as inputs", hint="use route='export'")
+    has_tracer = bool(concrete_args) or tracer is not torch.fx.Tracer
+    _check_route(route, has_sizes=dynamic_shapes is not None, has_tracer=has_tracer, has_objects=changed.has_objects)
     try:
         module: Model = model
         if changed.is_needed or route == "export":
@@ -131,6 +125,18 @@ def _require_data(program: Program, model: str) -> None:
         message = "a backward runs the forward again, as that of a reentrant checkpoint"
         hint = f"give checkpoint use_reentrant=False, or use {TORCH_COMPILE}"
         raise CaptureError(f"export cannot capture {model}: {message}", hint=hint) from NotImplementedError(message)
+
+
+def _check_route(route: str, *, has_sizes: bool, has_tracer: bool, has_objects: bool) -> None:
+    """Raise CaptureError if there is no such route, or it does not take what is given."""
+    if route not in ROUTES:
+        raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")
+    if has_sizes and route not in ("export", "make_fx"):
+        raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
+    if has_tracer and route != "symbolic_trace":
+        raise CaptureError(f"route {route!r} takes no concrete_args or tracer", hint="use route='symbolic_trace'")
+    if has_objects and route in ("symbolic_trace", "dynamo"):
+        raise CaptureError(f"route {route!r} takes no objects of classes as inputs", hint="use route='export'")
 
 
 def capture_somehow(

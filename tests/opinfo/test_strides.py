@@ -22,7 +22,7 @@ from fxc.semantics.inference import quiet
 from tests.opinfo_samples import sample_inputs
 
 SAMPLES = 6
-GROUPS, PARTS = 16, 4
+GROUPS, PARTS = 32, 8
 OPERATORS = sorted({info.name: info for info in op_db if torch.float32 in info.dtypes}.items())
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "contiguous": lambda t: t,
@@ -123,7 +123,7 @@ def compare(info: Any, samples: int) -> Compared:
 def test_strides_of_fakes_are_those_of_kernels(group: int) -> None:
     names = OPERATORS[group::GROUPS]
     found = {name: compare(info, SAMPLES) for name, info in names if "jiterator" not in name}
-    assert sum(len(each.asked) for each in found.values()) > 800
+    assert sum(len(each.asked) for each in found.values()) > 400
     assert not [text for each in found.values() for text in each.wrong]
 
 
