@@ -218,6 +218,8 @@ def _convolution(op: TorchOp) -> _Convolution | None:
     assert is_tensor(weight.type)
     if weight.type.get_shape()[2:] == (1, 1) and pairs[0] != [int_attr(0)] * 2:
         return None  # oneDNN's kernel for AVX-512 crashes where all that a column reads is padding
+    if _sizes(op.results[0])[1:] == (1, 1, 1):
+        return None  # oneDNN's kernel returns wrong numbers where each image of several becomes one number
     return image, weight, bias, [*pairs, given.get("groups", int_attr(1))]
 
 

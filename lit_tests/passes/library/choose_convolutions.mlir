@@ -61,3 +61,13 @@ func.func @padded(%x: tensor<1x3x4x1xf32>, %w: tensor<3x3x1x1xf32>, %b: tensor<3
   %c = torch.aten.conv2d.default(%x, %w, %b, [2, 2], [0, 1], [1, 2]) : (tensor<1x3x4x1xf32>, tensor<3x3x1x1xf32>, tensor<3xf32>) -> tensor<1x3x2x2xf32>
   func.return %c : tensor<1x3x2x2xf32>
 }
+
+// -----
+
+/// Not one number of each image: oneDNN's kernel returns wrong ones.
+// CHECK-LABEL: func.func @one_number
+// CHECK-NOT:     torch.mkldnn
+func.func @one_number(%x: tensor<6x4x8x8xf32>, %w: tensor<1x4x8x8xf32>) -> tensor<6x1x1x1xf32> {
+  %c = torch.aten.conv2d.default(%x, %w) : (tensor<6x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<6x1x1x1xf32>
+  func.return %c : tensor<6x1x1x1xf32>
+}
