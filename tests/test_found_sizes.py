@@ -85,3 +85,12 @@ def test_sizes_of_data_beside_free_sizes(name: str) -> None:
             assert (size == 0 and "item" in name) or (size < 2 and "one row" in name)
             continue
         torch.testing.assert_close(result, function(x))
+
+
+def test_a_mask_may_have_more_elements_than_what_it_selects_from() -> None:
+    x, mask = torch.randn(1, 3, requires_grad=True), torch.ones(4, 3, dtype=torch.bool)
+    compiled = fxc.compile(torch.masked_select, (x, mask), training=True)
+    for chosen in (mask, mask.logical_not(), mask.triu()):
+        result, expected = compiled(x, chosen), torch.masked_select(x, chosen)
+        assert result.equal(expected)
+        torch.testing.assert_close(*(torch.autograd.grad(y.sum(), x) for y in (result, expected)))

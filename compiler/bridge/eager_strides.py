@@ -110,6 +110,9 @@ def lay_out_as_eager(mode: FakeTensorMode) -> None:
 
 def _corrected(plain: Callable[..., Any]) -> Callable[..., Any]:
     def dispatch(mode: FakeTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if func is _aten.masked_select.default:  # PyTorch's fake selects at most the elements of the first operand
+            with mode:
+                args = torch.broadcast_tensors(*args)
         return as_in_eager(mode, func, args, kwargs or {}, plain(mode, func, types, args, kwargs))
 
     return dispatch
