@@ -94,3 +94,19 @@ def test_a_mask_may_have_more_elements_than_what_it_selects_from() -> None:
         result, expected = compiled(x, chosen), torch.masked_select(x, chosen)
         assert result.equal(expected)
         torch.testing.assert_close(*(torch.autograd.grad(y.sum(), x) for y in (result, expected)))
+
+
+def test_a_loop_over_a_size_is_captured_for_each_size() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        state = x[:, 0]
+        for i in range(1, x.shape[1]):
+            state = state * 0.5 + x[:, i]
+        return state
+
+    example, option = (torch.randn(3, 4),), {"recompile": True}
+    with pytest.raises(fxc.errors.CaptureError, match=r"hint: the model needs this size as a number.*Dim.AUTO.*recompile"):
+        fxc.compile(function, example, dynamic_shapes=({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},), options=option)
+    compiled = fxc.compile(function, example, dynamic_shapes=({0: Dim.DYNAMIC, 1: Dim.AUTO},), options=option)
+    for size in ((3, 4), (2, 7), (5, 7)):
+        torch.testing.assert_close(compiled(x := torch.randn(size)), function(x))
+    assert len(compiled.plans) == 2

@@ -237,6 +237,8 @@ def _hint(route: str, error: Exception) -> str:
         )  # fmt: skip
     if "not in range" in text:
         return "widen the bounds of this size: torch.export.Dim(name, min=..., max=...) in dynamic_shapes"
+    if "specialized it to be a constant" in text:
+        return "the model needs this size as a number, as a loop does: give it Dim.AUTO, and fxc.compile the option recompile"
     if "suggested fixes" in text:
         return " ".join(str(error)[text.index("suggested fixes") - len(type(error).__name__) - 1 :].split("\n\n")[0].split())
     if (seed := re.search(r"the function `(\w*seed\w*|set_rng_state)`", str(error))) is not None:

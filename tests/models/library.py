@@ -22,7 +22,8 @@ Inputs = Mapping[str, Any]
 class Row:
     """``make()``: the model. ``inputs(batch, length)``: what it is called with, by name; a length is of text or sound.
 
-    ``labels(inputs)``: what is added to them in training, for a model that computes a loss.
+    ``labels(inputs)``: what is added to them in training, for a model that computes a loss. ``loops``: over the length, in
+    Python, so that each length has a graph.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Row:
     make: Callable[[], nn.Module]
     inputs: Callable[[int, int], dict[str, Any]]
     labels: Callable[[Inputs], dict[str, Any]] = lambda _: {}
+    loops: bool = False
 
 
 def words(batch: int, length: int) -> Tensor:
@@ -99,7 +101,7 @@ IMAGE = {"image_size": 32, "patch_size": 8}
 
 
 def _transformers(
-    kind: str, head: str, config: Mapping[str, Any], inputs: Any, labels: Any = next_words, name: str = ""
+    kind: str, head: str, config: Mapping[str, Any], inputs: Any, labels: Any = next_words, name: str = "", loops: bool = False
 ) -> Row:
     """The model ``AutoModelFor<head>`` of a configuration of this kind."""
 
@@ -111,7 +113,7 @@ def _transformers(
         chosen = transformers.AutoConfig.for_model(kind, **given, **config)
         return getattr(transformers, f"AutoModel{head and 'For'}{head}").from_config(chosen)
 
-    return Row(name or kind, "transformers", make, inputs, labels)
+    return Row(name or kind, "transformers", make, inputs, labels, loops)
 
 
 def _timm(name: str, **config: Any) -> Row:
@@ -177,7 +179,7 @@ ROWS = {
         _transformers("gemma2", "CausalLM", {**GROUPED, "head_dim": 8, "sliding_window": 4}, text),
         _transformers("phi", "CausalLM", GROUPED, text),
         _transformers("mixtral", "CausalLM", {**GROUPED, "num_local_experts": 4}, text),
-        _transformers("mamba", "CausalLM", {"hidden_size": WIDTH, "num_hidden_layers": 1, "state_size": 4}, text),
+        _transformers("mamba", "CausalLM", {"hidden_size": WIDTH, "num_hidden_layers": 1, "state_size": 4}, text, loops=True),
         _transformers(
             "t5", "Seq2SeqLM", {"d_model": WIDTH, "d_kv": 8, "d_ff": 2 * WIDTH, "num_layers": 1, "num_heads": HEADS,
              "decoder_start_token_id": 0}, pair,
