@@ -254,10 +254,10 @@ def summary(outcomes: Sequence[SampleResult]) -> str:
     """Shares, and failures by stage and reason with an example each."""
     stages = Counter(outcome.stage for outcome in outcomes)
     counted = sum(count for stage, count in stages.items() if stage not in LEFT_OUT)
-    as_graph = sum(outcome.stage == "ok" and bool(outcome.reason) for outcome in outcomes)
+    as_other = sum(outcome.stage == "ok" and bool(outcome.reason) for outcome in outcomes)
     lines = [
         f"{len(outcomes)} samples; " + ", ".join(f"{stages[stage]} {what}" for stage, what in LEFT_OUT.items()),
-        f"{stages['ok']} of {counted} pass: {stages['ok'] / max(counted, 1):.2%}, {as_graph} as the graph, not as eager",
+        f"{stages['ok']} of {counted} pass: {stages['ok'] / max(counted, 1):.2%}, {as_other} not as eager, as graph or float64",
     ]
     reasons, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
     for outcome in outcomes:
