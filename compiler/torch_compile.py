@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, cast
+from unittest import mock
 
 import torch
+from torch._dynamo import compiled_autograd
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import TorchDynamoException
 from torch._functorch import config
+from torch._functorch._aot_autograd import graph_compile
 from torch._functorch._aot_autograd.utils import make_boxed_func, top_saved_tensors_hooks
 from torch._functorch.partitioners import default_partition
 from torch._guards import TracingContext
@@ -91,7 +94,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         chosen,
         fw_compiler=forward,
         bw_compiler=backward,
-        partition_fn=partial(partition, thawed, layouts),
+        partition_fn=partial(partition, thawed, layouts, compiled_autograd.compiled_autograd_enabled),
         inference_compiler=freeze if chosen.freeze else infer,
     )
     written = _written(compiled, len(inputs))
@@ -99,7 +102,14 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
 
 
 def partition(
-    options: Options, layouts: Layouts, joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any
+    options: Options,
+    layouts: Layouts,
+    inlined: bool,
+    joint: GraphModule,
+    inputs: Sequence[Any],
+    *,
+    num_fwd_outputs: int,
+    **more: Any,
 ) -> tuple[GraphModule, GraphModule]:
     """Split ``joint`` into forward and backward by the pipeline ``joint``, under ``options.memory_budget``.
 
@@ -114,7 +124,7 @@ def partition(
             raise CaptureError("AOTAutograd changes the parts of the joint graph", hint="PyTorch partitions it")
         program = _joint_program(joint, layouts, num_fwd_outputs, more)
         Passes(pipeline, with_machine(options, AOT, program)).run(program)
-        return modules_of(joint, program, num_fwd_outputs)
+        return modules_of(joint, program, num_fwd_outputs, inlined=inlined)
     except CaptureError:
         pass
     except NumericsError:
@@ -200,6 +210,8 @@ def _compiled_by_aot_autograd(
         in_all_decompositions(),
         in_all_functionalizations(),
         exact,
+        # no saved tensor is written by a backward, which so may run again with retain_graph=True
+        mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", return_value=[]),
         EagerCalls(),
         in_cache(graph, inputs, options, compilers) as stored,
     ):

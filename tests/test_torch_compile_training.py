@@ -230,3 +230,87 @@ def test_numbers_of_any_sign(name: str, numbers: tuple[int, ...]) -> None:
     """A number among the arguments has a symbol as a size has, but it may be negative."""
     model = SIGNS[name]
     train_both(model, *((leaf(4, 5), number) for number in numbers), dynamic=True)
+
+
+class Deep(nn.Module):
+    """What a backward can recompute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = functional.gelu(layer(x).sin()) * torch.tanh(x)
+        return x.square().mean()
+
+
+def saved_bytes(result: Tensor) -> int:
+    return sum(t.nbytes for t in result.grad_fn.saved_tensors)  # type: ignore[union-attr]
+
+
+def test_a_budget_with_a_marked_size() -> None:
+    """The sizes of the first call decide what is saved, and gradients are right at others."""
+    model, x, y, budget = Deep(), torch.randn(64, 16), torch.randn(200, 16), 0.3
+    torch._dynamo.mark_dynamic(x, 0)
+    known = saved_bytes(torch.compile(model, backend="fxc", options={"memory_budget": budget})(x.clone()))
+    torch._dynamo.reset()
+    counters.clear()
+    compiled = torch.compile(model, backend="fxc", options={"memory_budget": budget})
+    assert saved_bytes(compiled(x)) == known < saved_bytes(torch.compile(Deep(), backend="fxc")(x.clone()))
+    for each in (x, y):
+        found, expected = (torch.autograd.grad(call(each), list(model.parameters())) for call in (compiled, model))
+        assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    assert counters["stats"]["unique_graphs"] == 2  # the one of the other model is the second
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_backward_that_runs_again(warm: bool) -> None:
+    """No saved tensor is written, whether or not the backward was compiled for a call that runs once."""
+    model, x = Deep(), leaf(8, 16)
+    compiled = torch.compile(model, backend="fxc")
+    if warm:
+        compiled(x).backward()
+    result = compiled(x)
+    expected = torch.autograd.grad(model(x), (x, *model.parameters()))
+    for keep in (True, True, False):
+        assert_close(torch.autograd.grad(result, (x, *model.parameters()), retain_graph=keep), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_gradient_penalty() -> None:
+    """Second derivatives are those of torch.func in the compiled function, under a budget, too."""
+    model, x = Deep(), torch.randn(8, 16)
+
+    def penalised(x: Tensor) -> Tensor:
+        return model(x) + (torch.func.grad(model)(x).norm(dim=1) - 1).square().mean()
+
+    compiled = torch.compile(penalised, backend="fxc", fullgraph=True, options={"memory_budget": 0.3})
+    found, expected = (torch.autograd.grad(call(x), list(model.parameters())) for call in (compiled, penalised))
+    assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"memory_budget": 0.3}])
+def test_compiled_autograd(options: dict[str, Any]) -> None:
+    """The backward that it copies has operators, also after the one of another mode is in AOTAutograd's cache."""
+    model, x = Network(), torch.randn(8, 8)
+
+    def step(x: Tensor) -> Tensor:
+        torch.manual_seed(1)
+        result = model(x).square().sum()
+        result.backward()
+        return result
+
+    def gradients(call: Callable[[Tensor], Tensor]) -> list[Tensor | None]:
+        model.zero_grad()
+        call(x)
+        return [p.grad for p in model.parameters()]
+
+    torch.compile(model, backend="fxc", options=options)(x)
+    expected = gradients(step)
+    torch._dynamo.reset()
+    counters.clear()
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        compiled = torch.compile(step, backend="fxc", options=options)
+        for _ in range(2):
+            assert_close(gradients(compiled), expected, rtol=1e-4, atol=1e-5)
+    assert counters["compiled_autograd"]["captures"] == 1

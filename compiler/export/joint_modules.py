@@ -64,9 +64,14 @@ def program_of(graph: GraphModule, imported: Callable[[GraphModule], Program]) -
     return part.program.copy() if isinstance(part, JointPart) else imported(graph)
 
 
-def modules_of(joint: GraphModule, program: Program, forward_results: int) -> tuple[GraphModule, GraphModule]:
-    """Forward and backward of ``joint``, whose ``program`` the pipeline ``joint`` split."""
-    return _Modules(joint, program, forward_results).made()
+def modules_of(
+    joint: GraphModule, program: Program, forward_results: int, *, inlined: bool = False
+) -> tuple[GraphModule, GraphModule]:
+    """Forward and backward of ``joint``, whose ``program`` the pipeline ``joint`` split.
+
+    ``inlined``: the backward has the operators of its program, as compiled autograd copies them, and not a call of it.
+    """
+    return _Modules(joint, program, forward_results).made(inlined)
 
 
 class _Modules:
@@ -78,7 +83,7 @@ class _Modules:
         self.forward, self.backward = (_part(program, name) for name in ("forward", "backward"))
         self.mode = detect_fake_mode([node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder")])
 
-    def made(self) -> tuple[GraphModule, GraphModule]:
+    def made(self, inlined: bool) -> tuple[GraphModule, GraphModule]:
         placeholders = self.joint.graph.find_nodes(op="placeholder")
         tangents = [node for node in placeholders if "tangents" in str(node.target)]
         primals = [(node.name, node.meta) for node in placeholders if node not in tangents]
@@ -93,7 +98,7 @@ class _Modules:
         kept = [*(facts for _, facts in saved[first:]), *held, *(facts for _, facts in saved[:first])]
         given = [*saved, *((node.name, node.meta) for node in (*held, *tangents))]
         forward = _module(self.forward, primals, [*results[: self.count], *kept])
-        return forward, _module(self.backward, given, results[self.count :])
+        return forward, _module(self.backward, given, results[self.count :], inlined)
 
     def facts(self, value: SSAValue) -> dict[str, Any]:
         """The metadata of a value that the backward takes: that of the node that it was, else of a new tensor."""
@@ -136,18 +141,27 @@ def _part(program: Program, name: str) -> Program:
     return replace(program, module=module)
 
 
-def _module(program: Program, inputs: Sequence[tuple[str, Mapping[str, Any]]], results: Sequence[Any]) -> GraphModule:
-    """A module with these placeholders that calls ``program``, which takes and returns all but objects.
+def _module(
+    program: Program, inputs: Sequence[tuple[str, Mapping[str, Any]]], results: Sequence[Any], inlined: bool = False
+) -> GraphModule:
+    """A module with these placeholders that calls ``program``, which takes and returns all but objects, or has its operators.
 
     ``results``: for each a node or the metadata of a node, which is the metadata of the result.
     """
-    root, graph = torch.nn.Module(), Graph()
-    root.add_module("program", JointPart(program))
+    graph = Graph()
     for name, facts in inputs:
         graph.placeholder(name).meta = dict(facts)
     placeholders = graph.find_nodes(op="placeholder")
     objects = {node.name: node for node in placeholders if is_object(node)}
-    call = graph.call_module("program", tuple(node for node in placeholders if node.name not in objects))
+    arguments = tuple(node for node in placeholders if node.name not in objects)
+    found: Any = None
+    if inlined:
+        root = to_fx(program)
+        found = graph.graph_copy(root.graph, dict(zip(root.graph.find_nodes(op="placeholder"), arguments, strict=True)))
+    else:
+        root = torch.nn.Module()
+        root.add_module("program", JointPart(program))
+        call = graph.call_module("program", arguments)
     items = list[Any]()
     leaves = enumerate(leaf for leaf, marks in returned(program.main) if MUTATES not in marks)
     for facts in results:
@@ -158,7 +172,7 @@ def _module(program: Program, inputs: Sequence[tuple[str, Mapping[str, Any]]], r
         if isinstance(leaf, Attribute):
             items.append(value_of(leaf))
         else:
-            items.append(graph.call_function(operator.getitem, (call, i)))
+            items.append(found[i] if inlined else graph.call_function(operator.getitem, (call, i)))
             items[-1].meta = dict(facts.meta if isinstance(facts, Node) else facts)
     graph.output(tuple(items))
     return GraphModule(root, graph)
