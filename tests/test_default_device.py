@@ -51,7 +51,6 @@ def inputs() -> Tensor:
     return torch.arange(200, device="cpu").view(40, 5).sin().to(torch.float32)
 
 
-@pytest.mark.share(2)
 @pytest.mark.usefixtures("_default")
 @pytest.mark.parametrize("arguments", ROUTES.values(), ids=ROUTES)
 def test_compile(arguments: dict[str, Any]) -> None:
@@ -59,7 +58,6 @@ def test_compile(arguments: dict[str, Any]) -> None:
     torch.testing.assert_close(fxc.compile(model, (x,), **arguments)(x), model(x))
 
 
-@pytest.mark.share(2)
 @pytest.mark.usefixtures("_default")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_torch_compile(dynamic: bool) -> None:

@@ -84,7 +84,6 @@ def _repeated(step: Callable[[Tensor], Tensor], steps: int, *, returned: bool) -
     return function
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("returned", [False, True], ids=["the last", "all"])
 @pytest.mark.parametrize("name", NESTED)
 def test_an_element_at_many_places_is_stored(name: str, returned: bool) -> None:

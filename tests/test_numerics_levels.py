@@ -109,7 +109,6 @@ class Net(torch.nn.Module):
         return torch.dropout(self.second(torch.tanh(self.norm(self.first(x)))), 0.25, self.training)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["compile", "torch.compile"])
 def test_training(backend: str) -> None:
     """Forward and backward, with running statistics and dropout: numbers, generators and weights are as without the check."""

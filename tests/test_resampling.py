@@ -39,7 +39,7 @@ def agree(x: torch.Tensor, **how: Any) -> None:
     assert "aten_upsample" not in compiled.plan.code and "aten__upsample" not in compiled.plan.code
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 7), (1, 2, 3, 4, 5)], ids=str)
 @pytest.mark.parametrize("mode", MODES)
