@@ -121,3 +121,20 @@ def test_loops_from_a_constant_release_each_state(loop: Callable[[Tensor], Any])
     torch.testing.assert_close(compiled(x), loop(x))
     fxc.release_memory()
     assert peak_bytes(lambda: compiled(x)) < 6 * x.nbytes
+
+
+READ_TWICE: dict[str, tuple[tuple[int, ...], bool, Callable[[torch.Tensor], torch.Tensor]]] = {
+    "rows of free length": ((5, 40), True, lambda x: (x * 1e30).softmax(1)),
+    "columns of free length": ((40, 5), True, lambda x: (x * 1e30).softmax(0)),
+    "long columns": ((20000, 20), False, lambda x: (x * 1e30).softmax(0)),
+    "equal numbers": ((3, 20000), False, lambda x: (x * 0 + 3.3).mul(2000.0).std(1)),
+}
+
+
+@pytest.mark.parametrize("name", READ_TWICE)
+def test_a_product_is_rounded_as_what_is_subtracted_from_it(name: str) -> None:
+    """A product minus the maximum of its row, which is computed in a loop before, is at most 0."""
+    shape, free, function = READ_TWICE[name]
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    sizes = ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},) if free else None
+    torch.testing.assert_close(fxc.compile(function, (x,), dynamic_shapes=sizes, options=HOST)(x), function(x))

@@ -411,6 +411,7 @@ def test_a_bad_source_is_one_message(folder: Path, source: str, message: str) ->
         (["run", "plain.mlir", "-o", "/nowhere/out.safetensors"], 1, "cannot write /nowhere/out.safetensors"),
         (["import", "cli_model.py", "--dynamic-shapes", "z:0=b"], 1, "the model has no input 'z'"),
         (["import", "cli_model.py", "--dynamic-shapes", "x=b"], 1, "--dynamic-shapes x=b is malformed"),
+        (["import", "cli_model.py", "--dynamic-shapes", "x:0=b[5..3]"], 1, "no size is in 'b[5..3]'"),
         (["import", "cli_model.py", "--dynamic-shapes", "{x"], 1, "--dynamic-shapes is not JSON"),
         (["import", "cli_model.py", "--route", "dynamo", "--dynamic-shapes", "x:0=b"], 1, "takes no dynamic_shapes"),
         (["compile", "cli_model.py", "-o", "d", "-p", "dec"], 1, "there is no pass or pipeline dec"),

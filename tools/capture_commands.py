@@ -236,6 +236,8 @@ def _dim(text: Any, dims: dict[str, Any]) -> Any:
     if found is None:
         raise InputError(f"--dynamic-shapes: {text!r} is not a size name", hint="write batch, batch[2..64] or auto")
     name, low, high = found.groups()
+    if low and high and int(low) > int(high):
+        raise InputError(f"--dynamic-shapes: no size is in {text!r}", hint=f"write {name}[{high}..{low}]")
     if name not in dims or low or high:
         dims[name] = Dim(name, min=int(low) if low else None, max=int(high) if high else None)
     return dims[name]

@@ -28,6 +28,7 @@ from fxc.dialects.torch_ops.namespaces import FOREACH
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
+from fxc.semantics.refusals import is_refusal
 from fxc.semantics.trace import record
 
 _tables: Any = _decomp
@@ -47,6 +48,10 @@ def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Referenc
         )
     except (CannotInfer, FxcError, RuntimeError, NotImplementedError, TypeError):
         return None  # the rule requires known or nonzero sizes, or has a layout that cannot be faked
+    except (IndexError, ValueError) as error:
+        if not is_refusal(error):
+            raise
+        return None  # a call of the operator raises the error
 
 
 def _traced(op: TorchOp, world: FakeWorld, interpreter: ReferenceInterpreter) -> FuncOp | None:

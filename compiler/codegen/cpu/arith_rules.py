@@ -9,13 +9,13 @@ from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.codegen.cpu.builder import Builder, constant, float_text, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float, truncate
 from fxc.codegen.cpu.lanes import join, pieces
 from fxc.codegen.cpu.types import I8, I16, I32, Type, Value, element_text, llvm_type
-from fxc.dialects.tile import CastOp, CompareOp
+from fxc.dialects.tile import CastOp, CompareOp, SplatOp
 from fxc.dialects.tile.types import element_of
 from fxc.errors import KernelError
 
@@ -36,6 +36,22 @@ def flags(op: Operation) -> str:
 
 def _float_binary(instruction: str, b: Builder, op: Operation, left: Value, right: Value) -> Value:
     return in_float(b, partial(b.binary, f"{instruction} {flags(op)}"), left, right)
+
+
+def _difference(b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    """A product minus what was computed before the loop rounds the product: the maximum that is subtracted was rounded, too,
+    and a difference of half a unit in the last place from it may be a large number.
+    """
+    if any(_before_loop(operand, op) for operand in op.operands):
+        return in_float(b, partial(b.binary, "fsub " + flags(op).replace("contract", "")), left, right)
+    return _float_binary("fsub", b, op, left, right)
+
+
+def _before_loop(value: SSAValue, op: Operation) -> bool:
+    while isinstance(value.owner, SplatOp):
+        value = value.owner.operands[0]
+    is_constant = isinstance(value.owner, arith.ConstantOp)
+    return not is_constant and value.owner is not op.parent and value.owner.parent is not op.parent
 
 
 def _float_intrinsic(name: str, b: Builder, op: Operation, *values: Value) -> Value:
@@ -252,7 +268,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "arith.floordivsi": partial(_rounded_division, False),
         "arith.ceildivsi": partial(_rounded_division, True),
         "arith.ceildivui": _ceil_of_unsigned,
-        **{f"arith.{name}": partial(_float_binary, f"f{name[:3]}") for name in ("addf", "subf", "mulf", "divf")},
+        **{f"arith.{name}": partial(_float_binary, f"f{name[:3]}") for name in ("addf", "mulf", "divf")},
+        "arith.subf": _difference,
         **{f"arith.{name}i": partial(_binary, name) for name in ("add", "sub", "mul", "and", "or", "xor")},
         "arith.shli": _shift("shl"),
         "arith.shrui": _shift("lshr"),
