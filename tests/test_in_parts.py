@@ -233,3 +233,19 @@ def test_a_reentrant_checkpoint() -> None:
     twin(x).backward()
     for actual, expected in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(actual.grad, expected.grad)
+
+
+@pytest.mark.parametrize("of_input", [True, False])
+def test_hooks_on_gradients(of_input: bool) -> None:
+    """A trace loses them without a word."""
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        y = x if of_input else x * 1
+        y.register_hook(lambda gradient: gradient * 2)
+        return y * 3
+
+    x = torch.ones(3, requires_grad=True)
+    with pytest.warns(FallbackWarning, match="register_hook is not recorded"):
+        compiled = fxc.compile(doubled, (x,), training=True, options=FALLBACK)
+    compiled(x).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [6.0] * 3

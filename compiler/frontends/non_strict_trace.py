@@ -53,7 +53,7 @@ from fxc.errors import FxcError
 from fxc.frontends.check_call import checked_results
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.host_results import FORMATS
-from fxc.frontends.python_state import PythonState, is_data_set
+from fxc.frontends.python_state import GRADIENT_HOOKS, PythonState, is_data_set
 from fxc.frontends.seeded_generators import seeds_refused
 
 _export_utils: Any = export_utils
@@ -240,6 +240,7 @@ class _Switches(PreDispatchTorchFunctionMode):
         if (
             is_switch
             or is_data_set(func)
+            or func in GRADIENT_HOOKS
             or func in FORMATS
             or str(getattr(func, "__module__", "")).startswith("torch._functorch")
         ):
