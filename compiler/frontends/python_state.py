@@ -162,7 +162,7 @@ def is_data_set(function: Any) -> bool:
     return function == torch.Tensor.data.__set__  # type: ignore[attr-defined]
 
 
-GRADIENT_HOOKS: tuple[Any, ...] = (torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook)
+GRADIENT_HOOKS = frozenset[Any]([torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook])
 """Methods that register a function of a gradient, which torch.export and make_fx do not record."""
 
 

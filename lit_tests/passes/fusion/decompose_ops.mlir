@@ -704,3 +704,13 @@ func.func @float8(%x: tensor<4xf8E4M3FN>, %y: tensor<4xf8E5M2>) {
   %b = torch.aten._to_copy.default(%y, dtype = torch.float32) : (tensor<4xf8E5M2>) -> tensor<4xf32>
   fx.output((%a, %b)) : (tensor<4xf32>, tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// A dimension that the tensor does not have: the call stays, and raises PyTorch's error.
+// ROWS-LABEL:  func.func @no_dimension
+// ROWS-NEXT:     torch.aten._softmax.default(%x, 7, false)
+func.func @no_dimension(%x: tensor<4x3xf32>) {
+  %a = torch.aten._softmax.default(%x, 7, false) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  fx.output(%a) : (tensor<4x3xf32>) -> ()
+}
