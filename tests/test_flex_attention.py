@@ -35,7 +35,7 @@ def test_values_are_eagers(name: str) -> None:
     compiled = fxc.compile(function, args)
     torch.testing.assert_close(compiled(*args), expected)
     assert compiled.plan.stats.launches > 0
-    assert "flex_attention" not in str(compiled.ir)
+    assert "higher_order" not in str(compiled.ir)
 
 
 def test_values_of_torch_compile_are_eagers() -> None:
@@ -43,3 +43,24 @@ def test_values_of_torch_compile_are_eagers() -> None:
     torch._dynamo.reset()
     expected = function(*args)
     torch.testing.assert_close(torch.compile(function, backend="fxc", fullgraph=True)(*args), expected)
+
+
+def test_an_indexed_parameter_is_trained() -> None:
+    """On the CPU eager mode has gradients of captured tensors only."""
+    slopes = torch.nn.Parameter(SLOPES.clone())
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 48, 48, device="cpu")
+
+    class Biased(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.slopes = slopes
+
+        def forward(self, q: Any, k: Any, v: Any) -> Any:
+            return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + self.slopes[h] * (i - j), block_mask=mask)
+
+    model = Biased()
+    compiled = fxc.compile(model, (Q, K, V), training=True)
+    results = [call(Q, K, V) for call in (compiled, model)]
+    torch.testing.assert_close(*results)
+    torch.testing.assert_close(*(torch.autograd.grad(result.square().sum(), slopes) for result in results))
+    assert "higher_order" not in str(compiled.ir)

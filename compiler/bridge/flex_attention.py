@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
+import torch
 from torch._C import DispatchKey
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
-_MODULE = "torch._higher_order_ops.flex_attention"
+_MODULE, _PUBLIC = "torch._higher_order_ops.flex_attention", "torch.nn.attention.flex_attention"
 
 
 @contextmanager
 def attention_by_scores() -> Generator[None, None, None]:
     """A context in which tracers and autograd see the operators that compute the scores.
 
-    As an operator with regions it calls these under ``vmap``, where kernels cannot run. A model that uses it has imported its
-    module.
+    As an operator with regions it calls these under ``vmap``, where kernels cannot run. What indexes a captured tensor is an
+    ``autograd.Function`` with the derivative of the operator. A model that uses ``flex_attention`` has imported its module.
     """
     module: Any = sys.modules.get(_MODULE)
     if module is None:
         yield
         return
+    from torch._dynamo import _trace_wrapped_higher_order_op as indexing  # imports Dynamo
 
     def traced(mode: Any, *args: Any, **kwargs: Any) -> Any:
         with mode:
@@ -35,8 +38,21 @@ def attention_by_scores() -> Generator[None, None, None]:
     tables[1][ProxyTorchDispatchMode] = traced
     module.flex_attention._dispatch_cache.clear()
     try:
-        yield
+        with patch.object(indexing, "mod_index", torch.ops.aten.index.Tensor):
+            yield
     finally:
         for table, known in zip(tables, plain, strict=True):
             table.update(known)
         module.flex_attention._dispatch_cache.clear()
+
+
+@contextmanager
+def attention_called() -> Generator[None, None, None]:
+    """A context in which ``flex_attention`` calls its implementation: a trace records no ``vmap`` inside of an operator."""
+    public: Any = sys.modules.get(_PUBLIC)
+    with ExitStack() as stack:
+        if public is not None:
+            parts = {"flex_attention_hop": sys.modules[_MODULE].sdpa_dense, "setup_compilation_env": nullcontext}
+            for name, value in {**parts, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True}.items():
+                stack.enter_context(patch.object(public, name, value))
+        yield

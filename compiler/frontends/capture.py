@@ -27,7 +27,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_on
 
 from fxc.bridge import autograd_functions
 from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes, states_as_in_eager
-from fxc.bridge.flex_attention import attention_by_scores
+from fxc.bridge.flex_attention import attention_by_scores, attention_called
 from fxc.bridge.inference_mode import inference_as_no_grad
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
@@ -298,6 +298,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         EagerCalls(),
         seeds_refused(),
         states_as_in_eager(),
+        attention_called(),
     ):
         if dynamic_shapes is None:
             exported = torch.export.export(module, args, kwargs, strict=False)
