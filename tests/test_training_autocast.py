@@ -122,3 +122,30 @@ def test_casts_inside_of_an_operator_are_refused(kind: type[nn.Module]) -> None:
     ):
         fxc.compile(kind(4, 4).eval(), (torch.randn(2, 3, 4),))
     assert "torch.compile(model, backend='fxc')" in str(error.value.hint)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_one_tensor_for_two_inputs(writes: bool) -> None:
+    """Words that are their own labels: refused only if the model writes to one of them."""
+
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.out = nn.Embedding(9, 4), nn.Linear(4, 9)
+
+        def forward(self, words: Tensor, labels: Tensor) -> Tensor:
+            scores = self.out(self.table(words))
+            if writes:
+                labels.clamp_(max=5)
+            return nn.functional.cross_entropy(scores.flatten(0, 1).float(), labels.flatten())
+
+    model, words = Words(), torch.randint(9, (2, 5))
+    with torch.autocast("cpu", torch.bfloat16):
+        if writes:
+            with pytest.raises(fxc.errors.CaptureError, match="'%labels' shares memory with '%words'"):
+                fxc.compile(model, (words, words), training=True)
+            return
+        compiled = fxc.compile(model, (words, words), training=True)
+        losses = [call(words, words) for call in (compiled, model)]
+    assert_close(*losses)
+    assert_close(*(torch.autograd.grad(loss, model.out.weight) for loss in losses))

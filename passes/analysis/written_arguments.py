@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.base.effects import aliases, writes
@@ -17,17 +17,26 @@ from fxc.dialects.torch_ops.effects import COPIES_AT_OFFSET, VIEWS_FROM_START
 def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAValue]:
     """The arguments whose memory an op of ``function`` may write, also through views.
 
-    An op with unknown effects may write all its operands. ``or_returned``: also the arguments that ``function`` returns, which
-    its caller may write.
+    An op with unknown effects may write all its operands, or those that its regions write, where these are their arguments.
+    ``or_returned``: also the arguments that ``function`` returns, which its caller may write.
     """
+    return _written(function.body.block, or_returned) & set(function.args)
+
+
+def _written(block: Block, or_returned: bool) -> set[SSAValue]:
     sources, found = dict[SSAValue, set[SSAValue]](), set[SSAValue]()
-    for op in function.body.block.ops:
+    for op in block.ops:
         changed = [] if op.has_trait(IsTerminator) and not or_returned else writes(op)
+        if changed is None and op.regions and all(len(region.block.args) == len(op.operands) for region in op.regions):
+            operands = dict[SSAValue, SSAValue]()
+            for region in op.regions:
+                operands.update(zip(region.block.args, op.operands, strict=True))
+            changed = [operands.get(value, value) for region in op.regions for value in _written(region.block, False)]
         for value in op.operands if changed is None else changed:
             found |= sources.get(value, {value})
         for index, value in aliases(op):
             sources.setdefault(op.results[index], set()).update(sources.get(value, {value}))
-    return found & set(function.args)
+    return found
 
 
 def placed_arguments(module: ModuleOp, function: FuncOp) -> set[SSAValue]:

@@ -41,7 +41,7 @@ LISTED = (MODES[0], ROUTES[0])
 """The cell whose calls are listed with their reasons."""
 SIZES = ((3, 9), (2, 7), (5, 12))
 """Batch and length: those of the example; then others, where they are free."""
-TOLERANCE, RATIO, SAMPLES = 1e-5, 2, 33
+TOLERANCE, RATIO, SAMPLES = 1e-5, 2, 9
 """Of the largest number of a tensor; of a gradient, of the largest number of all gradients if that is 1,000 times larger. A
 tensor that is further from eager's has at most ``RATIO`` times eager's error against float64: in the first sample of inputs, or
 else in the median of ``SAMPLES``, as errors of few numbers, and numbers beside 0 before a ReLU, differ by chance."""
