@@ -219,6 +219,7 @@ SECTIONS: Mapping[str, Callable[[Item], list[Row]]] = {
     "training": training,
     "kernels": kernels,
     "starts": starts,
+    "step-starts": starts,
     "calls": calls,
     "growth": growth,
 }

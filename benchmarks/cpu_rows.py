@@ -16,6 +16,7 @@ LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "training": MODEL,
     "kernels": ("kernel", "type", "threads"),
     "starts": ("model", "batch", "threads"),
+    "step-starts": ("model", "batch", "threads"),
     "calls": ("function",),
     "growth": ("layers",),
 })  # fmt: skip

@@ -13,6 +13,7 @@ from cpu_rows import Item, better_name
 
 TYPES, BATCHES, THREADS = ("float32", "bfloat16"), (1, 8), (1, 2)
 QUICK_SIZES, QUICK_STARTS = (SIZES[0], SIZES[2], SIZES[-1]), ("ResNet-50", "GPT-2 prefill")
+QUICK_STEPS = ("ResNet-18",)
 LAYERS, QUICK_LAYERS = ("1", "12", "48", "96"), ("1", "12", "48")
 CALLED = ("one kernel of 64 elements", "MLP of three small layers")
 TRAINING_BATCH = 4
@@ -53,6 +54,10 @@ def _starts(names: Sequence[str], rounds: int) -> list[Item]:
     return [Item("starts", name, threads=2, rounds=rounds) for name in names]
 
 
+def _step_starts(names: Sequence[str], rounds: int) -> list[Item]:
+    return [Item("step-starts", name, rounds=rounds) for name in names]
+
+
 MODEL_PAIRS: Pairs = (
     ("fxc", "eager"),
     ("fxc", "Inductor"),
@@ -76,6 +81,11 @@ START_PAIRS: Pairs = (
     ("fxc frozen warm", "Inductor frozen warm"),
     ("fxc frozen plan", "Inductor frozen warm"),
 )
+STEP_START_PAIRS: Pairs = (
+    ("fxc cold", "Inductor cold"),
+    ("fxc warm", "fxc without AOTAutograd's cache warm"),
+    ("fxc warm", "Inductor warm"),
+)
 
 
 CALL_ITEMS = [Item("calls", name, rounds=200, seconds=20.0) for name in CALLED]
@@ -92,6 +102,7 @@ SECTIONS: Mapping[str, Section] = MappingProxyType({
     "training": Section(_training(TYPES, THREADS), _training(TYPES[:1], THREADS[:1]), TRAINING_PAIRS, "ms", BETTER),
     "kernels": Section(_kernels(TYPES, THREADS, SIZES), _kernels(TYPES[:1], THREADS[:1], QUICK_SIZES), PAIRS, "us"),
     "starts": Section(_starts([*MODELS], 3), _starts(QUICK_STARTS, 1), START_PAIRS, "s"),
+    "step-starts": Section(_step_starts([*TRAINING], 3), _step_starts(QUICK_STEPS, 1), STEP_START_PAIRS, "s"),
     "calls": Section(CALL_ITEMS, CALL_ITEMS, CALL_PAIRS, "us"),
     "growth": Section([Item("growth", n) for n in LAYERS], [Item("growth", n) for n in QUICK_LAYERS], (), "ms"),
 })  # fmt: skip

@@ -2,6 +2,8 @@
 
 Cold is with empty folders for caches and temporary files, warm with those that the cold start left. A saved plan starts with
 empty folders, too: what it needs is in its file, and the model is not made. Modules of Python are compiled, as pip leaves them.
+
+Training steps start in such processes, too: seconds of the processor from torch.compile to the end of a first backward.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +25,8 @@ from cpu_rows import Item, Row, failure, item_of
 
 FOLDERS = ("FXC_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TMPDIR")
 COMPILED = ("fxc", "fxc frozen", "Inductor", "Inductor frozen")
+UNCACHED = "fxc without AOTAutograd's cache"
+STEPS = ("fxc", UNCACHED, "Inductor")
 SAVED = ("fxc", "fxc frozen")
 HERE = Path(__file__).resolve().parent
 LIMIT = 1800
@@ -35,7 +40,7 @@ def all_starts(item: Item) -> Row:
     """
     row = Row(item.labels)
     for _ in range(item.rounds):
-        for way in ("eager", *COMPILED):
+        for way in STEPS if item.section == "step-starts" else ("eager", *COMPILED):
             with TemporaryDirectory() as folder:
                 try:
                     _starts_of(row, item, way, Path(folder))
@@ -48,12 +53,12 @@ def _starts_of(row: Row, item: Item, way: str, folder: Path) -> None:
     if way in row.failed:
         return
     first, second, plan = folder / "first", folder / "second", folder / "plan"
-    if way not in COMPILED:
+    if way == "eager":
         _note(row, way, start(item, way, first))
         return
     _note(row, f"{way} cold", start(item, way, first))
     _note(row, f"{way} warm", start(item, way, first))
-    if way in SAVED:
+    if way in SAVED and item.section == "starts":
         start(item, way, first, save=plan)
         _note(row, f"{way} plan", start(item, way, second, load=plan))
 
@@ -94,14 +99,27 @@ def _runner(request: dict[str, Any], item: Item, inputs: tuple[Any, ...], dtype:
     return INFERENCE[request["way"]](MODELS[item.name].model(dtype, tiny=item.tiny), inputs)
 
 
-def main() -> None:
+def _first_step(way: str, item: Item, dtype: Any) -> float:
+    """Seconds of the processor of a training step by torch.compile."""
+    import torch._functorch.config
+    from cpu_implementations import inductor, ours_by_dynamo
+    from cpu_models import TRAINING
+
+    torch._functorch.config.enable_autograd_cache = way != UNCACHED
+    model, inputs = (
+        TRAINING[item.name].model(dtype, tiny=item.tiny),
+        TRAINING[item.name].inputs(item.batch, dtype, tiny=item.tiny),
+    )
+    import_module("fxc" if way in STEPS[:2] else "torch._inductor.compile_fx")
+    begin = time.process_time()
+    (inductor if way == "Inductor" else ours_by_dynamo)(model, inputs)(*inputs).backward()
+    return time.process_time() - begin
+
+
+def _first_result(request: dict[str, Any], item: Item, dtype: Any) -> float:
     import torch
     from cpu_models import MODELS
 
-    request = json.loads(sys.argv[1])
-    item = item_of(request["item"])
-    torch.set_num_threads(item.threads)
-    dtype = getattr(torch, item.dtype)
     inputs = MODELS[item.name].inputs(item.batch, dtype, tiny=item.tiny)
     with torch.no_grad():
         run: Any = _runner(request, item, inputs, dtype)
@@ -109,6 +127,17 @@ def main() -> None:
         seconds = time.monotonic() - request["begin"]
         if "save" in request:
             run.plan.save(request["save"])
+    return seconds
+
+
+def main() -> None:
+    import torch
+
+    request = json.loads(sys.argv[1])
+    item = item_of(request["item"])
+    torch.set_num_threads(item.threads)
+    dtype, of_step = getattr(torch, item.dtype), item.section == "step-starts"
+    seconds = _first_step(request["way"], item, dtype) if of_step else _first_result(request, item, dtype)
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(json.dumps({"seconds": seconds, "resident memory, MB": resident, "Dynamo loaded": "torch._dynamo" in sys.modules}))
 
