@@ -112,7 +112,7 @@ def _corrected(plain: Callable[..., Any]) -> Callable[..., Any]:
     def dispatch(mode: FakeTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is _aten.masked_select.default:  # PyTorch's fake selects at most the elements of the first operand
             with mode:
-                args = torch.broadcast_tensors(*args)
+                args = _torch.broadcast_tensors(*args)
         return as_in_eager(mode, func, args, kwargs or {}, plain(mode, func, types, args, kwargs))
 
     return dispatch

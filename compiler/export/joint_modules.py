@@ -154,14 +154,14 @@ def _module(
     placeholders = graph.find_nodes(op="placeholder")
     objects = {node.name: node for node in placeholders if is_object(node)}
     arguments = tuple(node for node in placeholders if node.name not in objects)
-    found: Any = None
+    found: Any
     if inlined:
         root = to_fx(program)
         found = graph.graph_copy(root.graph, dict(zip(root.graph.find_nodes(op="placeholder"), arguments, strict=True)))
     else:
         root = torch.nn.Module()
         root.add_module("program", JointPart(program))
-        call = graph.call_module("program", arguments)
+        found = graph.call_module("program", arguments)
     items = list[Any]()
     leaves = enumerate(leaf for leaf, marks in returned(program.main) if MUTATES not in marks)
     for facts in results:
@@ -172,7 +172,7 @@ def _module(
         if isinstance(leaf, Attribute):
             items.append(value_of(leaf))
         else:
-            items.append(found[i] if inlined else graph.call_function(operator.getitem, (call, i)))
+            items.append(found[i] if inlined else graph.call_function(operator.getitem, (found, i)))
             items[-1].meta = dict(facts.meta if isinstance(facts, Node) else facts)
     graph.output(tuple(items))
     return GraphModule(root, graph)

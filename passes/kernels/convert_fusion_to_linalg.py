@@ -61,7 +61,7 @@ from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.kernel_keys import Copier, Outline
 from fxc.passes.kernels.source_lines import SOURCE, notes
-from fxc.passes.operators.generics import Generics, check_types
+from fxc.passes.operators.generics import Generics, check_call
 from fxc.passes.operators.scalars import Uncovered
 from fxc.passes.operators.table import has_formula, operator_of, replace_by_parts
 from fxc.passes.rewriting.one_group import one_group
@@ -179,7 +179,7 @@ def _decompose(ctx: FxcContext, block: Block) -> None:
     pending = [op for op in block.ops if isinstance(op, TorchOp) and not has_formula(op)]
     while pending:
         op = pending.pop()
-        check_types(op)
+        check_call(op)
         if operator_of(op).scan or not (parts := replace_by_parts(ctx, op)):  # the decomposition of a scan has n * n ops
             raise Uncovered(op.operator)
         pending += [part for part in parts if not has_formula(part)]

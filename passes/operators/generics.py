@@ -41,6 +41,7 @@ from fxc.passes.operators.scalars import (
     Uncovered,
     computation_dtype,
     constant,
+    holds,
     machine_type,
     stored,
     where,
@@ -81,7 +82,7 @@ class Generics:
         return group.target
 
     def _op(self, op: TorchOp, wanted: set[SSAValue]) -> None:
-        check_types(op)
+        check_call(op)
         if (role := operator_of(op).role) in (Role.CONCATENATION, Role.STACK) and op.results[0] in wanted:
             self._concatenate(op, adds=role is Role.STACK)
         elif isinstance(rule := rule_of(op), Reduction):
@@ -195,8 +196,9 @@ class Generics:
         return self.group.add(linalg.FillOp([start], [self.group.empty(type)], [type]))
 
 
-def check_types(op: TorchOp) -> None:
-    """Uncovered unless ``op`` works on dense tensors of one device and of dtypes that kernels support."""
+def check_call(op: TorchOp) -> None:
+    """Uncovered unless ``op`` works on dense tensors of one device, of dtypes that kernels support, and on numbers that its
+    result can have: others are an error of many operators."""
     if not is_pure(op) or op.is_packed:
         raise Uncovered(f"{op.operator} with effects")
     devices = set[str]()
@@ -210,6 +212,10 @@ def check_types(op: TorchOp) -> None:
         devices.add(device(type))
     if len(devices) > 1:
         raise Uncovered("tensors of several devices")
+    for name, argument in python_arguments(op).items():
+        is_number = isinstance(argument, (int, float)) and op.SCHEMA.by_name[name].type.startswith(("Scalar", "float"))
+        if is_number and not holds(result_dtype(op), argument):
+            raise Uncovered(f"{name} = {argument} is not in the range of {result_dtype(op)}")
 
 
 def _outside(source: Block) -> list[SSAValue]:

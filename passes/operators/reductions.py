@@ -19,7 +19,7 @@ from fxc.passes.analysis.matching import dtype, number
 from fxc.passes.operators.float8 import split_float8
 from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
-from fxc.passes.operators.scalars import INTEGERS, Scalar, computation_dtype, machine_type
+from fxc.passes.operators.scalars import INTEGERS, LARGEST, Scalar, computation_dtype, holds, machine_type
 from fxc.passes.rewriting.decomposition import decompose, put_in_place
 
 
@@ -126,16 +126,16 @@ def _extreme(first: str, second: str) -> Parts:
     return Parts(When.BESIDE, partial(split_extreme, f"aten.{first}.default", f"aten.{second}.default"))
 
 
-_LARGEST, _INFINITE = 2.0**128 - 2.0**104, 2.0**128 - 2.0**103
-"""The largest number of float32, and the number from which on its conversion is an infinity."""
+_INFINITE = 2.0**128 - 2.0**103
+"""The number from which on a conversion to float32 is an infinity."""
 
 
 def split_nan_to_num(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """PyTorch's decomposition, for numbers that float32 has: the operator converts larger ones, and the decomposition raises"""
     bound, changed = op.bound(), dict[str, Tree]()
     for name in ("nan", "posinf", "neginf") if dtype(op.results[0].type) == "float32" else ():
-        if _LARGEST < abs(value := number(bound.get(name, NONE)) or 0.0) < math.inf:
-            changed[name] = float_attr(math.copysign(math.inf if abs(value) >= _INFINITE else _LARGEST, value))
+        if not holds("float32", value := number(bound.get(name, NONE)) or 0.0):
+            changed[name] = float_attr(math.copysign(math.inf if abs(value) >= _INFINITE else LARGEST["float32"], value))
     if not changed:
         return decompose(ctx, op)
     other = op.rebuilt({**bound, **changed})

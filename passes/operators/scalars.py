@@ -6,9 +6,11 @@ A ``Scalar`` has one of PyTorch's dtypes, except half precision: that is compute
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partialmethod
-from math import copysign, inf
+from math import copysign, inf, isfinite
+from types import MappingProxyType
 from typing import NoReturn, TypeAlias
 
 from xdsl.dialects import arith, math
@@ -25,6 +27,11 @@ HALVES = frozenset(["float16", "bfloat16"])
 INTEGERS = frozenset(["int8", "int16", "int32", "int64", "uint8"])
 DTYPES = FLOATS | HALVES | INTEGERS | {"bool"}
 """The dtypes that kernels support."""
+
+LARGEST: Mapping[str, float] = MappingProxyType(
+    {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120, "float32": 2.0**128 - 2.0**104, "float64": sys.float_info.max}
+)
+"""The largest finite number of each floating dtype of kernels."""
 
 Operand: TypeAlias = "Scalar | int | float | bool"
 
@@ -276,6 +283,18 @@ def _defaults(cls: type[Operation]) -> Mapping[str, Attribute]:
 @cache
 def _predicate(name: str) -> IntegerAttr:
     return IntegerAttr(arith.CMPI_COMPARISON_OPERATIONS.index(name), i64)
+
+
+def holds(dtype: str, number: float) -> bool:
+    """Whether PyTorch converts ``number`` to ``dtype``; it raises an error for larger ones. Negative ones may be unsigned."""
+    if dtype == "bool":
+        return True
+    if dtype in LARGEST:
+        return not isfinite(number) or abs(number) <= LARGEST[dtype]
+    type = machine_type(dtype)
+    assert isa(type, IntegerType)
+    most = 2 ** (type.width.data - (dtype[0] != "u")) - 1
+    return (-most if dtype[0] == "u" else -most - 1) <= number <= most
 
 
 def as_half(number: float, dtype: str) -> float:

@@ -16,7 +16,8 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype
 from fxc.passes.library.fuse_attention.closed import ClosedValues
 from fxc.passes.library.fuse_attention.products import expanded, regrouped, sizes_of
-from fxc.passes.library.fuse_attention.recognition import LOWEST, Attention, Mask
+from fxc.passes.library.fuse_attention.recognition import Attention, Mask
+from fxc.passes.operators.scalars import LARGEST
 from fxc.passes.rewriting.insertion import insert_call
 
 
@@ -97,7 +98,7 @@ class Biases:
         if elements is not None and elements.size:
             rows, columns = elements.shape[-2:]
             if rows == columns and (rows, columns) == (found.query.sizes[-2], found.key.sizes[-2]):
-                for low in (-math.inf, LOWEST["float32"], *lows):
+                for low in (-math.inf, -LARGEST["float32"], *lows):
                     if (elements == np.where(np.tri(rows, dtype=bool), 0.0, low)).all():
                         return Bias(is_causal=True)
             is_empty, *filled = (bool((elements == low).all(-1).any()) for low in (-math.inf, *lows))

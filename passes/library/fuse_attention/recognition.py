@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from xdsl.ir import Operation, SSAValue
 
@@ -20,6 +18,7 @@ from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.library.fuse_attention.closed import ClosedValues
 from fxc.passes.library.fuse_attention.products import Ordered, Product, product_of, sizes_of
 from fxc.passes.operators.rules import Conversion
+from fxc.passes.operators.scalars import LARGEST
 from fxc.passes.operators.table import operator_of
 
 SOFTMAXES = ("aten.softmax.int", "aten._softmax.default", "aten._safe_softmax.default")
@@ -38,10 +37,6 @@ _FILLS = (
 
 _EXPANDS = ("aten.expand.default", "aten.expand_as.default")
 
-LOWEST = MappingProxyType(
-    {"float16": -65504.0, "bfloat16": -3.3895313892515355e38, "float32": -3.4028234663852886e38, "float64": -sys.float_info.max}
-)
-"""The lowest number of each dtype that the fused operator computes in."""
 HIGHEST_FILL = -1.0e9
 """A fill at or below this is treated as lower than all scores: a row of them has equal probabilities."""
 LEAST_KEYS = 16
@@ -69,7 +64,7 @@ class Mask:
     @property
     def low(self) -> float | None:
         """What is added to the scores where they are filled: ``fill``, or a number in its stead that scores do not change."""
-        return self.fill if self.fill in (None, -math.inf, LOWEST["bfloat16"]) else LOWEST["float32"]
+        return self.fill if self.fill in (None, -math.inf, -LARGEST["bfloat16"]) else -LARGEST["float32"]
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -244,7 +239,7 @@ def _fill(op: TorchOp, value: SSAValue, batch: tuple[Dim, ...], closed: ClosedVa
         condition, inverted = bound["condition"], bound["self"] is value
         fill = bound["other"] if inverted else bound["self"]
     low = None if fill is value else closed.number(fill)
-    lowest = LOWEST.get(dtype(value.type) or "", -math.inf)
+    lowest = -LARGEST.get(dtype(value.type) or "", math.inf)
     if low is None or low > max(lowest, HIGHEST_FILL):
         return f"{op.operator} fills the scores with a number that is not the lowest"
     if low < lowest:
@@ -259,7 +254,7 @@ def _mismatch(found: Attention) -> str | None:
     tensors = [found.query.value, found.key.value, found.value.value, found.output.op.results[0]]
     types = [value.type for value in tensors]
     names = {dtype(type) for type in types}
-    if len(names) > 1 or (name := names.pop()) not in LOWEST:
+    if len(names) > 1 or (name := names.pop()) not in LARGEST:
         return "queries, keys and values have no common floating dtype"
     if any(not is_tensor(type) or device(type) != "cpu" or layout(type) != "strided" for type in types):
         return "a tensor is not a strided one on the CPU"
