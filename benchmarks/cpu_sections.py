@@ -82,7 +82,6 @@ START_PAIRS: Pairs = (
     ("fxc frozen plan", "Inductor frozen warm"),
 )
 STEP_START_PAIRS: Pairs = (
-    ("fxc cold", "Inductor cold"),
     ("fxc warm", "fxc without AOTAutograd's cache warm"),
     ("fxc warm", "Inductor warm"),
 )

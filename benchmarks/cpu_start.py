@@ -3,7 +3,8 @@
 Cold is with empty folders for caches and temporary files, warm with those that the cold start left. A saved plan starts with
 empty folders, too: what it needs is in its file, and the model is not made. Modules of Python are compiled, as pip leaves them.
 
-Training steps start in such processes, too: seconds of the processor from torch.compile to the end of a first backward.
+Training steps start in such processes, too: seconds of the processor from torch.compile to the end of a first backward,
+without those of other processes, such as a C++ compiler.
 """
 
 from __future__ import annotations
