@@ -19,8 +19,8 @@ import fxc
 from fxc.errors import CaptureError
 
 SAMPLES, MODULES = 2, {info.formatted_name: info for info in module_db}
-BRANCHING = ("nn_Transformer",)
-"""Modules that compare the values of a mask in Python, which fxc.compile refuses."""
+BRANCHING = ("nn_CTCLoss", "nn_GaussianNLLLoss", "nn_Transformer", "nn_TransformerEncoder")
+"""Modules that read values of tensors in Python, which fxc.compile refuses."""
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -68,7 +68,7 @@ def test_module(name: str, route: str) -> None:
             try:
                 call = fxc.compile(module, *tree_map(_leaf, arguments), training=True)
             except CaptureError as error:
-                assert name in BRANCHING and "torch.cond" in str(error)
+                assert name in BRANCHING and "use torch.compile(model" in str(error)
                 continue
         else:
             torch._dynamo.reset()
