@@ -26,7 +26,11 @@ def attention_by_scores() -> Generator[None, None, None]:
     if module is None:
         yield
         return
-    from torch._dynamo import _trace_wrapped_higher_order_op as indexing  # imports Dynamo
+    indexing: Any = nullcontext()
+    if _PUBLIC in sys.modules:
+        from torch._dynamo import _trace_wrapped_higher_order_op as traces  # imports Dynamo
+
+        indexing = patch.object(traces, "mod_index", torch.ops.aten.index.Tensor)
 
     def traced(mode: Any, *args: Any, **kwargs: Any) -> Any:
         with mode:
@@ -38,7 +42,7 @@ def attention_by_scores() -> Generator[None, None, None]:
     tables[1][ProxyTorchDispatchMode] = traced
     module.flex_attention._dispatch_cache.clear()
     try:
-        with patch.object(indexing, "mod_index", torch.ops.aten.index.Tensor):
+        with indexing:
             yield
     finally:
         for table, known in zip(tables, plain, strict=True):
