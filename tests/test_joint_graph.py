@@ -184,9 +184,9 @@ def test_a_graph_break_is_one_error_with_its_line() -> None:
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", [name for name, entry in ZOO.items() if entry.dynamo])
 def test_models_train(name: str, dynamic: bool, imported: list[Program]) -> None:
-    """With a dynamic batch, one graph is compiled for all sizes."""
+    """With a dynamic batch, one graph serves all sizes. Batches of 2 or 3 would have the symbol of heads or channels."""
     model, inputs = load(name)
-    calls = [resize_batch(name, inputs, size) for size in (2, 3)] if dynamic else [inputs]
+    calls = [resize_batch(name, inputs, size) for size in (4, 3)] if dynamic else [inputs]
     with torch._dynamo.config.patch(error_on_recompile=name != "cond"):  # in eager mode, torch.cond compiles by itself
         train_both(model.train(), *calls, dynamic=dynamic, rtol=1e-3, atol=2e-4)
     assert imported
