@@ -22,7 +22,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from fxc.bridge import autograd_functions
@@ -49,9 +48,10 @@ from fxc.frontends.host_results import Texts, stand_in
 from fxc.frontends.import_fx import import_fx, import_traced
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
-from fxc.frontends.python_state import GRADIENT_HOOKS, PythonState, is_data_set, watched
+from fxc.frontends.python_state import PythonState, watched
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.seeded_generators import SEED_BEFORE, seeds_refused
+from fxc.frontends.unrecorded import GradientHook, UnrecordedRefused
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.program.program import Program
 from fxc.runtime.object_inputs import contents, opened
@@ -156,7 +156,7 @@ def capture_somehow(
             raise
         first = error
     reasons = dict[str, str]()
-    unrecorded = isinstance(first.__cause__, _GradientHook)
+    unrecorded = isinstance(first.__cause__, GradientHook)
     refused = isinstance(first, InputError)  # an autograd.Function whose derivative a program cannot have
     routes = ("packed sequences", "dynamo", *["make_fx"] * (not training))
     for route in () if dynamic_shapes is not None or unrecorded or (training and refused) else routes:
@@ -292,7 +292,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         results_checked(module),
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
-        _Recorded(),
+        UnrecordedRefused(),
         Texts() as texts,
         IndexedWrites(),
         EagerCalls(),
@@ -339,24 +339,6 @@ def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         raise NoPackedSequence(f"{_name(model)} packs no sequence")
     lengths.mark(program, args, kwargs)
     return program
-
-
-class _GradientHook(NotImplementedError):
-    """A hook on a gradient. Dynamo runs one on an input outside of its graph."""
-
-
-class _Recorded(TorchFunctionMode):
-    """Raise CaptureError where the data of a tensor is assigned, _GradientHook for a hook: no trace records either."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if is_data_set(func):
-            raise CaptureError(
-                "the model assigns to the data of a tensor, which no trace records",
-                hint=f"write to it with copy_, compute a new tensor, or use {TORCH_COMPILE}",
-            )
-        if func in GRADIENT_HOOKS:
-            raise _GradientHook(f"{func.__name__} is not recorded")
-        return func(*args, **(kwargs or {}))
 
 
 _FUNCTORCH = "torch._functorch.predispatch"
@@ -497,7 +479,7 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
         return tuple(leaves)
 
     trace = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)
-    with _Recorded(), Texts() as texts, seeds_refused():
+    with UnrecordedRefused(), Texts() as texts, seeds_refused():
         graph = trace(*state.values(), *flat)
     program = import_fx(graph)
     name_state(program, [*state.values(), *flat], state, model)

@@ -53,8 +53,9 @@ from fxc.errors import FxcError
 from fxc.frontends.check_call import checked_results
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.host_results import FORMATS
-from fxc.frontends.python_state import GRADIENT_HOOKS, PythonState, is_data_set
+from fxc.frontends.python_state import PythonState
 from fxc.frontends.seeded_generators import seeds_refused
+from fxc.frontends.unrecorded import is_unrecorded
 
 _export_utils: Any = export_utils
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
@@ -239,8 +240,7 @@ class _Switches(PreDispatchTorchFunctionMode):
         is_switch = func in SWITCHES
         if (
             is_switch
-            or is_data_set(func)
-            or func in GRADIENT_HOOKS
+            or is_unrecorded(func)
             or func in FORMATS
             or str(getattr(func, "__module__", "")).startswith("torch._functorch")
         ):

@@ -157,15 +157,6 @@ def _place(path: str, container: Any, key: Any) -> str:
     return f"{path}{key}" if path.endswith(".") or not path else f"{path}[{key!r}]"
 
 
-def is_data_set(function: Any) -> bool:
-    """Whether ``function`` implements ``tensor.data = other``: the tensor gets other memory, which no trace records."""
-    return function == torch.Tensor.data.__set__  # type: ignore[attr-defined]
-
-
-GRADIENT_HOOKS = frozenset[Any]([torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook])
-"""Methods that register a function of a gradient, which torch.export and make_fx do not record."""
-
-
 @contextmanager
 def watched(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
