@@ -20,6 +20,8 @@ SHAPES = {
     "narrow": (lambda x: (x * x).sum(0), (100_003, 8)),
     "few long rows": (lambda x: x.softmax(-1), (4, 300_001)),
     "long rows": (lambda x: x.softmax(-1), (300, 50_257)),
+    "large products": (lambda x: (x * 1e30).softmax(-1), (300, 50_257)),
+    "columns of large products": (lambda x: (x * 1e30).softmax(0), (5001, 77)),
     "long layer norm": (lambda x: F.layer_norm(x, x.shape[-1:]), (300, 20_001)),
     "deviations": (lambda x: (x.mean(-1), x.var(-1, correction=0)), (300, 20_001)),
     "cross entropy": (lambda x: F.cross_entropy(x, torch.arange(len(x), device=x.device) % x.shape[1]), (300, 50_257)),
