@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -20,11 +21,13 @@ from xdsl.dialects.builtin import ModuleOp, f64
 import fxc
 from fxc.codegen.cpu import host_kernels, kernel_printer
 from fxc.codegen.triton import launch as triton_launch
+from fxc.codegen.triton.ahead_of_time import DEFAULT, compile_pool
+from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.compilation.passes import Passes
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import PRESETS, GpuAttr
 from fxc.dialects.tile import KernelOp, LaunchOp
-from fxc.errors import FallbackWarning, FxcError, PassError
+from fxc.errors import FallbackWarning, FxcError, KernelError, PassError
 from fxc.options import Options
 from fxc.passes.kernels import append_kernels, convert_fusion_to_linalg, group_kernels, schedule
 from fxc.passes.kernels.tile import tile
@@ -212,6 +215,35 @@ def test_triton_source(monkeypatch: pytest.MonkeyPatch) -> None:
         sources = Passes(pipeline, options).compile(program, finish)
     assert len(found) == 1 and "--emit=triton" in str(found[0].message)
     assert "aten.cos" in " ".join(sources) and "aten.tanh" in " ".join(sources) and "aten.sin" not in " ".join(sources)
+
+
+def test_triton_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels compile in the background: the compilation waits, and learns that Triton rejects one."""
+    printed = triton_launch.print_kernel
+    target = PRESETS["cuda:sm_90"]
+    assert isinstance(target, GpuAttr)
+
+    def print_kernel(kernel: KernelOp) -> KernelSource:
+        source = printed(kernel)
+        return replace(source, source=f"{source.source}    unknown\n") if "math.sin" in str(kernel) else source
+
+    def finish(program: Program) -> list[str]:
+        launches = [op for op in program.module.walk() if isinstance(op, LaunchOp)]
+        sources = [triton_launch.gpu_kernel(op, target).source for op in launches]
+        for source in sources:
+            compile_pool().submit(source, "cuda:sm_90", DEFAULT)
+        return [source.source for source in sources]
+
+    monkeypatch.setattr(triton_launch, "print_kernel", print_kernel)
+    program, options = fxc.capture(model, inputs()), Options(target="cuda:sm_90")
+    passes, captured = Passes(f"{TORCH},lower-kernels", options), program.copy()
+    program.group_limit = options.group_limit
+    with pytest.warns(FallbackWarning, match="unknown is not defined") as found:
+        sources = passes.compile(program, finish)
+    assert len(found) == 1 and "aten.sin" in str(found[0].message)
+    assert "aten.cos" in " ".join(sources) and "aten.sin" not in " ".join(sources)
+    with pytest.raises(KernelError, match="unknown is not defined"):
+        passes.compile(captured, finish)  # it has no group limit, as where strict is set
 
 
 def test_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

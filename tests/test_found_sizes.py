@@ -110,3 +110,14 @@ def test_a_loop_over_a_size_is_captured_for_each_size() -> None:
     for size in ((3, 4), (2, 7), (5, 7)):
         torch.testing.assert_close(compiled(x := torch.randn(size)), function(x))
     assert len(compiled.plans) == 2
+
+
+def test_an_operator_that_takes_numbers_only_makes_a_condition() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        rows = x.view(x.shape[0] * x.shape[1], x.shape[2])
+        return torch.linspace(-1, 1, rows.shape[0])
+
+    compiled = fxc.compile(function, (torch.ones(3, 16, 1),), dynamic_shapes=({0: Dim("m"), 1: Dim("n")},))
+    assert compiled(torch.ones(6, 8, 1)).shape == (48,)
+    with pytest.raises(fxc.errors.InputError, match="== 48"):
+        compiled(torch.ones(4, 5, 1))

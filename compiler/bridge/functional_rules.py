@@ -34,7 +34,8 @@ def _bernoulli(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> Any
 
 def _copy(x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
     """``copy`` has no derivative; ``copy_``, which it replaces, has one."""
-    filled = source.to(x.dtype).expand(x.shape)
+    filled = source if source.device == x.device else source.to(x.device)  # a constant of Python is on the CPU
+    filled = filled.to(x.dtype).expand(x.shape)
     return _in_memory_order(x, lambda order: filled.permute(order).clone(memory_format=torch.contiguous_format))
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from fxc.codegen.contract import target_named
 from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
+from fxc.codegen.triton.ahead_of_time import kernels_awaited
 from fxc.dialects.target import set_target
 from fxc.driver.instrumentation import Instrumentation
 from fxc.driver.pipeline import Step, pipeline_text, steps_from
@@ -66,7 +67,11 @@ class Passes:
         def resume(program: Program) -> None:
             self._run(rest, program)
 
-        return Lowering(start, resume, finish, lambda: pipeline_text(rest)).run(program)
+        def finished(program: Program) -> T:
+            with kernels_awaited():
+                return finish(program)
+
+        return Lowering(start, resume, finished, lambda: pipeline_text(rest)).run(program)
 
     def _run(self, steps: Sequence[Step], program: Program, *more: Instrumentation, check_types: bool = False) -> None:
         options, watchers = self.options, list(more)

@@ -85,11 +85,17 @@ def _not_implied(conditions: Iterable[Any], ranges: Mapping[sympy.Symbol, Any]) 
 
 
 def _is_about_strides(guard: Any) -> bool:
-    """Whether code of PyTorch, not of the model, compared sizes for equality, as it does to determine memory layouts."""
+    """Whether code of PyTorch, not of the model, compared sizes for equality, as it does to determine memory layouts.
+
+    An equality with a number from 2 on is one of an operator that takes numbers only, as ``linspace`` does.
+    """
     import sympy
 
-    is_of_torch = str(getattr(guard.sloc.framework_loc, "filename", "")).startswith(_TORCH)
-    return is_of_torch and len(guard.expr.free_symbols) > 1 and guard.expr.func in (sympy.Eq, sympy.Ne)
+    expression = guard.expr
+    if len(expression.free_symbols) < 2 or expression.func not in (sympy.Eq, sympy.Ne):
+        return False
+    is_number = expression.func is sympy.Eq and any(side.is_Integer and side > 1 for side in expression.args)
+    return not is_number and str(getattr(guard.sloc.framework_loc, "filename", "")).startswith(_TORCH)
 
 
 _TORCH = str(Path(torch.__file__).parent)

@@ -137,9 +137,8 @@ def check(
             kernels = kernels_for(module, target)
             if kernels is None:
                 reason = _why_not(module)
-                yield Compiled(
-                    name, "refused" if reason in BY_DESIGN else "fell back", f"{call.name}: {reason}", overload=call.name
-                )
+                stage = "refused" if reason.startswith(BY_DESIGN) else "fell back"
+                yield Compiled(name, stage, f"{call.name}: {reason}", overload=call.name)
                 return
             for engine in filter(kernels.are_for, engines):
                 stage = f"{engine} {target}"

@@ -15,8 +15,10 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -191,7 +193,10 @@ class CompilePool:
         self, kernel: KernelSource, target: str, options: CompileOptions, cache: Path | None = None
     ) -> Future[CompiledKernel]:
         """A future of the compiled kernel, from the disk cache if it is there. Raises the errors of ``compile_kernels``."""
-        return self._threads.submit(self._compile, kernel, target, options, cache)
+        future = self._threads.submit(self._compile, kernel, target, options, cache)
+        if (awaited := _AWAITED.get()) is not None:
+            awaited.append(future)
+        return future
 
     def close(self) -> None:
         """Cancel pending jobs and end the processes."""
@@ -228,3 +233,18 @@ def compile_pool() -> CompilePool:
     pool = CompilePool()
     atexit.register(pool.close)
     return pool
+
+
+_AWAITED: ContextVar[list[Future[CompiledKernel]] | None] = ContextVar("awaited", default=None)
+
+
+@contextmanager
+def kernels_awaited() -> Generator[None, None, None]:
+    """Wait for the kernels that are submitted in the context. KernelError for the first that Triton rejects."""
+    token = _AWAITED.set(futures := [])
+    try:
+        yield
+    finally:
+        _AWAITED.reset(token)
+    for future in futures:
+        future.result()

@@ -88,7 +88,8 @@ class _KernelPrinter:
         self.place = self.counter = ""
 
     def source(self) -> KernelSource:
-        self.block(self.kernel.body.block)
+        if 0 not in self.kernel.programs:  # without programs, sizes in the code may be 0, by which Triton would divide
+            self.block(self.kernel.body.block)
         body = self.writer.lines or ["    pass"]
         arguments = tuple(self.argument(value) for value in self.kernel.body.block.args)
         parameters = [*(each.name for each in arguments), *([self.counter] if self.counter else [])]
@@ -146,13 +147,16 @@ class _KernelPrinter:
         return same is not None
 
     def same(self, op: Operation) -> SSAValue | None:
-        """The operand whose name the result of ``op`` gets: an equal value, or the number of which all lanes are."""
+        """The operand whose name the result of ``op`` gets: an equal value, or the number of which all lanes are.
+
+        A constant has no name.
+        """
         if isinstance(op, SplatOp):
             return op.value if all(self.broadcasts(use.operation, op.result) for use in op.result.uses) else None
         neutral = _NEUTRAL.get(type(op))
         for value, other in (op.operands, reversed(op.operands)) if neutral is not None else ():
             is_known = isinstance(value.type, IndexType) or isinstance(op, (arith.MaximumfOp, arith.MinimumfOp))
-            if is_known and self.writer.constant(other) == neutral:
+            if is_known and self.writer.constant(other) == neutral and self.writer.constant(value) is None:
                 return value
         return None
 

@@ -64,7 +64,8 @@ def main() -> None:
             compile_to_folder(KernelSource.from_json(job["kernel"]), job["target"], job["options"], Path(job["folder"]))
             answer = {}
         except Exception as error:  # any error of Triton, LLVM or ptxas is the answer
-            answer = {"error": f"{type(error).__name__}: {error}"}
+            *place, cause = str(error).strip().splitlines() or [""]  # Triton's last line says what is wrong
+            answer = {"error": "\n".join([f"{type(error).__name__}: {cause}", *place])}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

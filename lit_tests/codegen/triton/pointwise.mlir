@@ -107,3 +107,32 @@ tile.kernel @pointwise(%p: !tile.ptr<f32> {tile.access = "read", tile.elements =
   tile.store %relu, %out[%start] strides [1], %mask : vector<1024xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// -----
+
+/// A constant has no name that the minimum of it and infinity could have.
+// CHECK-LABEL: def constants(out):
+// CHECK-NEXT:      least = tl.minimum(
+// CHECK-NEXT:      tl.store(out, least)
+tile.kernel @constants(%out: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>} {
+  %zero = arith.constant 0 : index
+  %infinity = arith.constant 0x7f800000 : f32
+  %ones = arith.constant 1.000000e+00 : f32
+  %least = arith.minimumf %infinity, %ones : f32
+  tile.store %least, %out[%zero] : f32, !tile.ptr<f32>
+  tile.return
+}
+
+// -----
+
+/// A kernel without programs has no code: Triton would divide by its sizes of 0.
+// CHECK-LABEL: def nothing(out):
+// CHECK-NEXT:      pass
+tile.kernel @nothing(%out: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 0>} {
+  %zero = arith.constant 0 : index
+  %program = tile.program_id {axis = 0} : index
+  %row = arith.divui %program, %zero : index
+  %ones = arith.constant 1.000000e+00 : f32
+  tile.store %ones, %out[%row] : f32, !tile.ptr<f32>
+  tile.return
+}

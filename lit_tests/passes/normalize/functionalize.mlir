@@ -269,3 +269,15 @@ func.func @lines(%x: tensor<4xf32>) -> tensor<4xf32> {
   %z = torch.aten.add_.Tensor(%v, 1) : (tensor<2xf32>) -> tensor<2xf32> loc("z"(fused["in forward: y[:2] += 1"("model.py":4:0)]))
   func.return %y : tensor<4xf32>
 }
+
+// -----
+
+/// A constant of Python is on the CPU; what is written has the device of the tensor that it is written to.
+// CHECK-LABEL: func.func @constant_on_the_cpu
+// CHECK:        %[[MOVED:.*]] = torch.aten.to.dtype_layout(%c, dtype = torch.float32, layout = torch.strided, device = device("cuda:0"))
+// CHECK:        torch.aten.add.Tensor(%{{.*}}, 1) : (tensor<f32, #torch.meta<device = "cuda:0">>)
+func.func @constant_on_the_cpu(%c: tensor<f32>, %x: tensor<f32, #torch.meta<device = "cuda:0">>) -> tensor<f32, #torch.meta<device = "cuda:0">> {
+  %a = torch.aten.copy_.default(%x, %c) : (tensor<f32, #torch.meta<device = "cuda:0">>, tensor<f32>) -> tensor<f32, #torch.meta<device = "cuda:0">>
+  %b = torch.aten.add.Tensor(%a, 1) : (tensor<f32, #torch.meta<device = "cuda:0">>) -> tensor<f32, #torch.meta<device = "cuda:0">>
+  func.return %b : tensor<f32, #torch.meta<device = "cuda:0">>
+}
