@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from fxc.measure.peak import peak_bytes
 from fxc.options import Options
 from fxc.tools import fxc as tool
 
@@ -45,6 +46,43 @@ def test_a_model_without_parameters(tmp_path: Path) -> None:
     path.write_text("import torch\n\ndef made():\n    return torch.exp, (torch.ones(2),)\n")
     code, _, err = tool.run(["memory", f"{path}:made"])
     assert code == 1 and "no result of the model requires a gradient" in err
+
+
+class Allocator:
+    """The functions of torch.cuda that count what its allocator hands out."""
+
+    live, most = 1000, 5000
+
+    def memory_allocated(self) -> int:
+        return self.live
+
+    def reset_peak_memory_stats(self) -> None:
+        self.most = self.live
+
+    def max_memory_allocated(self) -> int:
+        return self.most
+
+    def allocate(self, size: int) -> None:
+        self.live += size
+        self.most = max(self.most, self.live)
+
+
+def test_a_peak_on_a_gpu_is_what_its_allocator_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = Allocator()
+    for name in ("memory_allocated", "reset_peak_memory_stats", "max_memory_allocated"):
+        monkeypatch.setattr(torch.cuda, name, getattr(allocator, name))
+
+    def call() -> None:
+        for size in (300, -100, 150, -350):
+            allocator.allocate(size)
+
+    assert [peak_bytes(call, "cuda") for _ in range(2)] == [350, 350]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_device_that_is_not_there() -> None:
+    code, out, err = tool.run(["memory", MLP, "--device", "cuda"])
+    assert (code, out) == (1, "") and "this machine has no GPU" in err
 
 
 def test_a_plot_needs_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
 from xdsl.dialects.builtin import UnitAttr
 
 import fxc
 from fxc.api import joint_pipeline, pipeline_for, with_machine
+from fxc.codegen.contract import target_named
 from fxc.compilation.passes import Passes
 from fxc.dialects.plan import BOXED
+from fxc.dialects.target import GPU, HOST
 from fxc.errors import CaptureError, InputError
 from fxc.measure.peak import peak_bytes
 from fxc.options import Options
@@ -26,6 +32,8 @@ from fxc.tools.sources import ModelSource, load_source
 from fxc.tools.svg_plot import BLUE, GREY, ORANGE, svg_plot
 from fxc.torch_compile import capture_joint
 
+_TARGETS = MappingProxyType({"cpu": HOST, "cuda": GPU})
+
 
 @dataclass(frozen=True)
 class Peak:
@@ -36,27 +44,41 @@ class Peak:
     simulated: int
 
 
-def measure(text: str, budgets: Sequence[str]) -> list[Peak]:
-    """The peaks of SOURCE ``text`` in eager mode, then with each budget."""
-    import torch
-
+def measure(text: str, budgets: Sequence[str], device: str = "cpu") -> list[Peak]:
+    """The peaks of SOURCE ``text`` on ``device`` in eager mode, then with each budget."""
     source = load_source(text, train=True)
     if not callable(source.model):
         raise InputError(f"{text} is a captured program, which is not trained", hint="name the model")
+    source = on_device(source, device)
     with progress("running in eager mode"):
-        import torch
-
         torch.compiler.reset()
         program = capture_joint(source.model, source.args)
-        found = [Peak("", step_peak(source, source.model), _of_eager(program.copy()))]
+        found = [Peak("", step_peak(source, source.model, device), peak_of_eager(program.copy()))]
     for budget in budgets:
-        options = Options(memory_budget=budget, target="host")
         with progress(f"compiling with budget {budget}"):
+            options = options_of(budget, device)
             simulated = planned_peak(program.copy(), options)
             torch.compiler.reset()
-            compiled = torch.compile(source.model, backend="fxc", options={"memory_budget": budget})
-            found.append(Peak(budget, step_peak(source, compiled), simulated))
+            found.append(Peak(budget, step_peak(source, compiled(source, options), device), simulated))
     return found
+
+
+def on_device(source: ModelSource, device: str) -> ModelSource:
+    """``source`` with weights and inputs on ``device``, ``cpu`` or ``cuda``. PipelineError where there is no GPU."""
+    target_named(_TARGETS[device])
+    if isinstance(source.model, nn.Module):
+        source.model.to(device)
+    return replace(source, args=tree_map_only(Tensor, lambda tensor: tensor.to(device), source.args))
+
+
+def options_of(budget: float | str, device: str) -> Options:
+    return Options(memory_budget=budget, target=_TARGETS[device])
+
+
+def compiled(source: ModelSource, options: Options) -> Callable[..., Any]:
+    """The model by ``torch.compile``, with these options."""
+    given = {"memory_budget": options.memory_budget, "target": options.target}
+    return torch.compile(source.model, backend="fxc", options=cast("dict[str, Any]", given))
 
 
 def planned_peak(joint: Program, options: Options) -> int:
@@ -72,7 +94,8 @@ def planned_peak(joint: Program, options: Options) -> int:
     return step.memory(held=True).peak
 
 
-def _of_eager(joint: Program) -> int:
+def peak_of_eager(joint: Program) -> int:
+    """The peak of a step of the captured graph in its order."""
     Passes("lower-to-torch,partition-default,split-joint", Options()).run(joint)
     step = TrainingStep.of(joint.module)
     assert step is not None
@@ -81,20 +104,14 @@ def _of_eager(joint: Program) -> int:
 
 def run_step(call: Callable[..., Any], args: Sequence[Any]) -> None:
     """Forward, and backward from gradients of ones. CaptureError where no result requires a gradient."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    results = [leaf for leaf in tree_leaves(call(*args)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    results = [leaf for leaf in tree_leaves(call(*args)) if isinstance(leaf, Tensor) and leaf.requires_grad]
     if not results:
         raise CaptureError("no result of the model requires a gradient", hint="give it parameters that require one")
     torch.autograd.backward(results, [torch.ones_like(result) for result in results])
 
 
-def step_peak(source: ModelSource, call: Callable[..., Any]) -> int:
+def step_peak(source: ModelSource, call: Callable[..., Any], device: str = "cpu") -> int:
     """The measured peak of the second step of ``call``, in which nothing is compiled."""
-    from torch import Tensor, nn
-    from torch.utils._pytree import tree_leaves
-
     parameters = list(source.model.parameters()) if isinstance(source.model, nn.Module) else []
     step = partial(run_step, call, source.args)
 
@@ -106,7 +123,7 @@ def step_peak(source: ModelSource, call: Callable[..., Any]) -> int:
     step()
     clear()
     fxc.release_memory()
-    peak = peak_bytes(step)
+    peak = peak_bytes(step, device)
     clear()
     return peak
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from typing import Any, cast
@@ -9,8 +10,20 @@ from typing import Any, cast
 import torch
 
 
-def peak_bytes(call: Callable[[], Any]) -> int:
-    """Bytes on the CPU that PyTorch allocates at one time during ``call``, beyond those from before it."""
+def peak_bytes(call: Callable[[], Any], device: str = "cpu") -> int:
+    """Bytes on ``device``, ``cpu`` or ``cuda``, that PyTorch allocates at one time during ``call``, beside those before it."""
+    return (_on_gpu if device == "cuda" else _on_cpu)(call)
+
+
+def _on_gpu(call: Callable[[], Any]) -> int:
+    gc.collect()  # what is freed during the call would hide what it allocates
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def _on_cpu(call: Callable[[], Any]) -> int:
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else the profiler writes to stderr when it starts and stops
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         call()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import fxc
+from fxc.tools import fxc as tool
 from tests.models.test_torchscript import assert_same_gradients, total
 from tests.models.zoo import ZOO, load, resize_batch
 
@@ -153,3 +154,12 @@ def test_products_as_kernels() -> None:
         compiled = fxc.compile(f, (a, b, bias), options={"target": "cuda", "autotune": True})
         tolerance = 1e-4 if dtype == torch.float32 else 0.05
         torch.testing.assert_close(compiled(a, b, bias), f(a, b, bias), rtol=tolerance, atol=tolerance)
+
+
+def test_peaks_of_training_steps() -> None:
+    """Of eager mode, and with most and least memory: what the IR says is what PyTorch's allocator counts, which rounds up."""
+    code, out, err = tool.run(["memory", "examples/models/gpt2.py", "--device", "cuda", "--budgets", "1.0,0"])
+    assert code == 0, err
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["eager", "fxc", "fxc"]
+    assert all(0.9 < float(row[-1]) < 1.1 for row in rows[1:]), out
