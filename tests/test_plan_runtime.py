@@ -16,6 +16,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 import fxc
 from fxc.errors import InputError, TargetError
+from fxc.program.program_signature import signature_of
 from fxc.runtime.arena import Arenas, Place
 from fxc.runtime.host_program import HostProgram
 
@@ -390,6 +391,32 @@ def test_a_weight_that_was_changed_is_an_error_and_no_crash(change: str) -> None
     model.scale.data = CHANGES[change](model.scale)
     with pytest.raises(InputError, match=r"has sizes|has dtype"):
         made(x(64, 64))
+
+
+PASSED_ON = """
+builtin.module attributes {fxc.target = TARGET} {
+  func.func @main(%x: TENSOR) -> TENSOR {
+    %v, %i = torch.aten.sort.default(%x) : (TENSOR) -> (TENSOR, tensor<4xi64, META>)
+    %r = func.call @part(%v) : (TENSOR) -> TENSOR
+    fx.output(%r) : (TENSOR) -> ()
+  }
+  func.func private @part(%v: TENSOR) -> TENSOR {
+    %0 = torch.aten.exp.default(%v) : (TENSOR) -> TENSOR
+    func.return %0 : TENSOR
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("target", "device", "is_checked"), [("cpu", "cpu", True), ("gpu", "cuda:0", False)])
+def test_kernels_for_gpus_check_what_functions_get(target: str, device: str, is_checked: bool) -> None:
+    """PyTorch's attention returns its seeds on the CPU, and promises them on the GPU."""
+    names = {"TARGET": f"#target.{target}", "TENSOR": "tensor<4xf32, META>", "META": f'#torch.meta<device = "{device}">'}
+    text = PASSED_ON
+    for name, meaning in names.items():
+        text = text.replace(name, meaning)
+    plan = fxc.run_passes(fxc.Program.parse(text), "lower-to-plan")
+    assert ("expect_" in fxc.ExecutionPlan.of(plan, signature_of(plan), training=False).code) == is_checked
 
 
 def test_an_operator_that_breaks_its_promise_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,9 +157,10 @@ def test_products_as_kernels() -> None:
 
 
 def test_peaks_of_training_steps() -> None:
-    """Of eager mode, and with most and least memory: what the IR says is what PyTorch's allocator counts, which rounds up."""
+    """Of eager mode, and with most and least memory: PyTorch's allocator rounds up, and counts no less than the IR says."""
     code, out, err = tool.run(["memory", "examples/models/gpt2.py", "--device", "cuda", "--budgets", "1.0,0"])
     assert code == 0, err
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[0] for row in rows] == ["eager", "fxc", "fxc"]
-    assert all(0.9 < float(row[-1]) < 1.1 for row in rows[1:]), out
+    assert all(0.8 < float(row[-1]) < 1.01 for row in rows), out
+    assert float(rows[2][-1]) > 0.9, out
