@@ -82,6 +82,10 @@ class Semantics(Protocol):
         """
         ...
 
+    def remember(self, module: ModuleOp) -> None:
+        """Take the result types of the ops of ``module``, which PyTorch computed, as those that ``infer`` returns for them."""
+        ...
+
     def requires_grad(self, op: Operation, operands: Sequence[bool]) -> Sequence[bool]:
         """Whether each result of ``op`` requires grad, given that of the operands. CannotInfer where that is unknown."""
         ...

@@ -66,7 +66,7 @@ def _tensor_type_of(tensor: torch.Tensor, names: Names) -> TensorType:
         return tensor_type(dtype, sizes, None, device, layout)
     symbolic = not all(isinstance(s, int) for s in sizes)
     strides = tuple(_dim(s, names) for s in tensor.stride())
-    contiguous = symbolic and strides in [_contiguous_expressions(tensor, names, least) for least in (None, 1)]
+    contiguous = symbolic and any(strides == _contiguous_expressions(tensor, names, least) for least in (None, 1))
     return tensor_type(dtype, sizes, None if contiguous else strides, device)
 
 
@@ -109,10 +109,23 @@ def _expression(value: Any, names: Names) -> str:
 
 
 def _written(expression: Any, names: Names) -> str:
-    from fxc.bridge.expressions import canonical, symbol_name, sympy_symbol
+    from fxc.bridge.expressions import symbol_name, sympy_symbol
 
-    others = {symbol: sympy_symbol(symbol_name(symbol)) for symbol in expression.free_symbols if symbol not in names}
-    return canonical(str(expression.xreplace({**names, **others})))
+    named = ((symbol, names.get(symbol) or sympy_symbol(symbol_name(symbol))) for symbol in _free_symbols(expression))
+    return _text_with(expression, tuple(named))
+
+
+@lru_cache(1 << 14)
+def _free_symbols(expression: Any) -> Sequence[Any]:
+    return tuple(expression.free_symbols)
+
+
+@lru_cache(1 << 14)
+def _text_with(expression: Any, names: Sequence[tuple[Any, Any]]) -> str:
+    """The canonical text of ``expression`` with these names of symbols. The types of a graph repeat few expressions."""
+    from fxc.bridge.expressions import canonical
+
+    return canonical(str(expression.xreplace(dict(names))))
 
 
 def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:

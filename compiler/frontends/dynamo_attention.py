@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -46,8 +46,8 @@ def fuse_attention(graph: GraphModule, run: Run) -> None:
     """Replace each attention of ``graph`` by PyTorch's fused operator, where a gradient is needed or sizes are symbolic.
 
     Other nodes are unchanged; elsewhere the graph of AOTAutograd, whose reshapes need known sizes, is as good.
-    ``run`` runs a pipeline over a program. Graphs without a softmax cost one walk. Graphs that cannot be lowered are unchanged.
-    Raises the error of a pass that fails later.
+    ``run`` runs a pipeline over a program. Only the nodes around a softmax are lowered; where they cannot be, the graph is
+    unchanged. Raises the error of a pass that fails later.
     """
     nodes = list(graph.graph.nodes)
     given = [_example(node) for node in nodes if node.op == "placeholder"]
@@ -56,9 +56,10 @@ def fuse_attention(graph: GraphModule, run: Run) -> None:
     if not (learns or is_symbolic) or torch.is_autocast_enabled("cpu") or not any("softmax" in name_of(node) for node in nodes):
         return
     try:
-        program = import_fx(graph)
+        program = import_fx(part := _around_softmax(graph))
         # Name the arguments after the index of their node, and mark those that require a gradient.
-        inputs = [(i, node) for i, node in enumerate(nodes) if node.op == "placeholder"]
+        index = {node.name: i for i, node in enumerate(nodes)}
+        inputs = [(index[node.name], node) for node in part.graph.find_nodes(op="placeholder")]
         facts = list[DictionaryAttr]()
         for argument, (i, node), known in zip(program.main.args, inputs, argument_attributes(program.main), strict=True):
             argument._name = f"{_PREFIX}{i}"
@@ -74,6 +75,68 @@ def fuse_attention(graph: GraphModule, run: Run) -> None:
     if new and _Edit(graph, nodes).run(new):
         graph.graph.lint()
         graph.recompile()
+
+
+def _around_softmax(graph: GraphModule) -> GraphModule:
+    """The nodes of ``graph`` that a softmax is computed from, or that are computed from it, up to layers with weights.
+
+    Values of other nodes are arguments: layers, numbers, and new tensors that are written, as a mask that is filled by slices.
+    Those with other users are results. Under autocast, which depends on the order of all nodes, it is ``graph``.
+    """
+    nodes = list(graph.graph.nodes)
+    if any(name_of(node) == "_enter_autocast" for node in nodes):
+        return graph
+    writers = _writers(nodes)
+    filled = {key for node in nodes if name_of(node).startswith(_NEW) for key in _storages(node) & writers.keys()}
+
+    def is_inner(node: Node) -> bool:
+        is_call = node.op in ("call_function", "call_method") and name_of(node) not in _LAYERS
+        return is_call and not isinstance(_example(node), _NUMBERS) and filled.isdisjoint(_storages(node))
+
+    def users(node: Node) -> Iterator[Node]:
+        return filter(is_inner, node.users)
+
+    def sources(node: Node) -> Iterator[Node]:
+        yield from (each for each in node.all_input_nodes if each.op == "get_attr" or is_inner(each))
+        for key in {key for each in (node, *node.all_input_nodes) for key in _storages(each)} - filled:
+            yield from writers.get(key, ())
+
+    inner = _reached(_reached([node for node in nodes if "softmax" in name_of(node)], users), sources)
+    made, copied = Graph(), dict[Node, Node]()
+    for node in nodes:
+        if node not in inner and not inner.isdisjoint(node.users):
+            copied[node] = made.placeholder(node.name)
+            copied[node].meta["example_value"] = _example(node)
+    for node in nodes:
+        if node in inner:
+            copied[node] = made.node_copy(node, copied.__getitem__)
+    made.output(tuple(copied[node] for node in nodes if node in inner and not inner.issuperset(node.users)))
+    return GraphModule(graph, made)
+
+
+_LAYERS = frozenset({"linear", "addmm", "conv1d", "conv2d", "conv3d", "embedding", "layer_norm", "rms_norm"})
+"""Functions behind which no operand of an attention is looked for."""
+
+_NEW = ("new_", "zeros", "ones", "full", "empty")
+_NUMBERS = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def _reached(start: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    waiting, seen = list(start), set[Node]()
+    while waiting:
+        if (node := waiting.pop()) not in seen:
+            seen.add(node)
+            waiting += following(node)
+    return seen
+
+
+def _writers(nodes: Iterable[Node]) -> dict[StorageWeakRef, list[Node]]:
+    """The nodes that write to memory."""
+    found = dict[StorageWeakRef, list[Node]]()
+    for node in filter(may_write, nodes):
+        for key in (key for each in node.args[:1] for key in _storages(each)):
+            found.setdefault(key, []).append(node)
+    return found
 
 
 def _example(node: Node) -> Any:
@@ -108,7 +171,7 @@ class _Edit:
     def __init__(self, graph: GraphModule, nodes: Sequence[Node]) -> None:
         self.graph, self.nodes = graph, nodes
         self.order = {node: i for i, node in enumerate(nodes)}
-        self.written = {key for node in nodes if may_write(node) for each in node.args[:1] for key in _storages(each)}
+        self.written = _writers(nodes).keys()
         self.made = dict[SSAValue, Node]()
 
     def run(self, new: Sequence[Operation]) -> bool:
@@ -152,7 +215,7 @@ class _Edit:
             seen.add(each)
             source = self._node(each)
             if source is not None and each is not value:
-                if self.order[source] >= self.order[node] or not self.written.isdisjoint(_storages(source)):
+                if self.order[source] >= self.order[node] or self.written & _storages(source):
                     return False
                 continue
             op = each.owner

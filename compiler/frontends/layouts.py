@@ -48,7 +48,11 @@ class Layouts:
         return self.record(import_fx(plain), plain)
 
     def record(self, program: Program, graph: GraphModule) -> Program:
-        """``program``, that of ``graph``, with meshes, process groups, and layouts; those of gradients are not known."""
+        """``program``, that of ``graph``, with meshes, process groups, and layouts; those of gradients are not known.
+
+        Its types are AOTAutograd's, and are not inferred again.
+        """
+        program.context.semantics.remember(program.module)
         arguments = [self._spec(node.meta.get("desc")) for node in graph.graph.find_nodes(op="placeholder")]
         described = graph.graph.output_node().meta.get("desc") or [None] * len(returned(program.main))
         return record_layouts(program, arguments, [self._spec(desc) for desc in described])

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import is_sequence
-from fxc.dialects.attributes.types import NUMBERS, BoolType, FloatType
+from fxc.dialects.attributes.types import NUMBERS, BoolType, FloatType, is_tensor, sizes
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
@@ -50,6 +50,11 @@ class TypeInference:
         if (types := self._answers.get(key)) is None:
             self._answers[key] = types = self._evaluate(lambda world: self._inferred(op, world, symbols), symbols)
         return types
+
+    def remember(self, op: TorchOp, symbols: DictionaryAttr) -> None:
+        """Take the result types of ``op`` as those that ``infer`` returns, if they are tensors whose sizes depend on no data."""
+        if set(op.FLAGS).isdisjoint("dy") and all(is_tensor(type) and "" not in sizes(type) for type in op.result_types):
+            self._answers[question_key(op, symbols)] = op.result_types
 
     def _inferred(self, op: Operation, world: FakeWorld, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
         seen = list[tuple[FakeWorld, Sequence[Attribute]]]()

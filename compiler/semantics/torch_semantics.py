@@ -50,6 +50,12 @@ class TorchSemantics:
     def infer(self, op: Operation) -> Sequence[Attribute]:
         return self._inference.infer(op, symbols_around(op))
 
+    def remember(self, module: ModuleOp) -> None:
+        if (symbols := symbols_around(module)) is not None:  # known sizes are inferred in less time
+            for op in module.walk():
+                if isinstance(op, TorchOp) and not op.regions:
+                    self._inference.remember(op, symbols)
+
     def requires_grad(self, op: Operation, operands: Sequence[bool]) -> Sequence[bool]:
         return self._inference.requires_grad(op, operands, symbols_around(op))
 
