@@ -10,7 +10,7 @@ from xdsl.traits import MemoryEffectKind, get_effects
 
 from fxc.bridge.callables import resolve_operator
 from fxc.dialects.base.effects import aliases, has_side_effect, is_pure, is_random, is_view, may_retain, reads_memory, writes
-from fxc.dialects.torch_ops.effects import DROPOUTS, VIEWS_OF_EACH, VIEWS_OF_FIRST
+from fxc.dialects.torch_ops.effects import DROPOUTS, VIEWS_OF_EACH, CONVERSIONS
 from fxc.testing import parse
 
 T = "tensor<4xf32>"
@@ -43,9 +43,14 @@ def test_each_result_is_a_view_of_one_of_the_list(name: str) -> None:
     assert [value.untyped_storage().data_ptr() for value in found] == storages
 
 
-@pytest.mark.parametrize("name", sorted(VIEWS_OF_FIRST))
-def test_results_are_views_of_the_first_argument_only(name: str) -> None:
-    assert aliased(call(name, "%x, %y")) == [(0, "x")]
+ARGUMENTS = {"dtype": ", torch.float16", "device": ', "cpu", torch.float16', "dtype_layout": ", dtype = torch.float16"}
+
+
+@pytest.mark.parametrize("name", sorted(CONVERSIONS))
+def test_a_conversion_returns_its_first_argument_or_a_new_tensor_of_another_dtype(name: str) -> None:
+    more = ARGUMENTS.get(name.split(".")[2], ", %y")
+    assert aliased(call(name, f"%x{more}")) == [(0, "x")]
+    assert not aliased(call(name, f"%x{more}", "tensor<4xf16>"))
 
 
 def names(values: object) -> list[str | None]:

@@ -15,6 +15,7 @@ from fxc.dialects.attributes.values import NoneValueAttr, bool_attr, device_attr
 from fxc.dialects.base.effects import CallEffects, EffectsInterface
 from fxc.dialects.torch_ops.effects import (
     BORROWING_NAMESPACES,
+    CONVERSIONS,
     DROPOUTS,
     EFFECTFUL_NAMESPACES,
     HIDDEN_WRITES,
@@ -22,7 +23,6 @@ from fxc.dialects.torch_ops.effects import (
     SIDE_EFFECTS,
     UNDECLARED_VIEWS,
     VIEWS_OF_EACH,
-    VIEWS_OF_FIRST,
     is_fresh_composite,
 )
 from fxc.dialects.torch_ops.schema import Argument
@@ -61,7 +61,14 @@ class TorchOp(SchemaCall, EffectsInterface):
         return [leaf for tree in written for leaf in leaves(tree) if isinstance(leaf, SSAValue)]
 
     def aliases(self) -> Iterator[tuple[int, SSAValue]]:
-        return iter(()) if _returns_own_memory(type(self)) else self._aliases()
+        return iter(()) if _returns_own_memory(type(self)) or self._converts() else self._aliases()
+
+    def _converts(self) -> bool:
+        """Whether the result has another dtype than the first argument, of an operator that only then copies it."""
+        if self.operator not in CONVERSIONS:
+            return False
+        source, result = self.operands[0].type, self.results[0].type
+        return is_tensor(source) and is_tensor(result) and source.element_type != result.element_type
 
     def _aliases(self) -> Iterator[tuple[int, SSAValue]]:
         returns, undeclared = self.SCHEMA.returns, self._undeclared_aliases()
@@ -86,7 +93,7 @@ class TorchOp(SchemaCall, EffectsInterface):
             return schema.arguments[:1]
         if "c" not in self.FLAGS or is_fresh_composite(self.operator):
             return ()
-        if self.operator in VIEWS_OF_FIRST:
+        if self.operator in CONVERSIONS:
             return schema.arguments[:1]
         if self.is_random() and not any(isinstance(self.argument(name), SSAValue) for name in ("p", "train")):
             return ()  # random numbers are in new memory

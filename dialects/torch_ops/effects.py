@@ -50,8 +50,10 @@ VIEWS_OF_EACH = frozenset(
 )  # fmt: skip
 """Composite operators on a list, whose i-th result is a view of the i-th tensor."""
 
-VIEWS_OF_FIRST = frozenset({"aten.type_as.default", "aten.to.other"})
-"""Composite operators whose results may be their first argument, but not views of another one."""
+CONVERSIONS = frozenset(
+    {"aten.to.device", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.other", "aten.type_as.default"}
+)  # fmt: skip
+"""Operators that return their first argument, or a new tensor if that has another dtype."""
 
 COPIES_AT_OFFSET = frozenset({"aten.diagonal_scatter.default", "aten.select_scatter.default", "aten.slice_scatter.default"})
 """Operators whose result is in new memory, at the storage offset of the first operand."""

@@ -42,9 +42,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from fxc.dialects.attributes.discardable import ONCE
-from fxc.passes.analysis.constants import readable_entry, unchanging_ops
+from fxc.passes.analysis.constants import readable_entry
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.written_arguments import bases_of
+from fxc.passes.library.frozen_ops import frozen_ops
 from fxc.passes.rewriting.functions import fresh_symbol
 from fxc.passes.rewriting.outlining import given_to, outlined, outputs, put_call
 
@@ -55,7 +56,7 @@ class FreezeParametersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         entry = readable_entry(op)
-        if entry is None or not (chosen := _not_returned(entry, unchanging_ops(entry)[0])):
+        if entry is None or not (chosen := _not_returned(entry, frozen_ops(entry)[0])):
             return
         given, returned = given_to(chosen), outputs(chosen)
         function = outlined(fresh_symbol(op, "frozen"), chosen, given, returned)

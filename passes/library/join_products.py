@@ -48,11 +48,12 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import Tree, enum_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.constants import readable_entry, unchanging_ops
+from fxc.passes.analysis.constants import readable_entry
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.library.autotuning import program_of
 from fxc.passes.library.freeze_parameters import FreezeParametersPass
+from fxc.passes.library.frozen_ops import frozen_ops
 from fxc.passes.library.pack_weights import PackWeightsPass
 from fxc.passes.library.packings import as_linear, computed_behind, is_product, product_of
 from fxc.passes.library.strided_users import types_with_steps
@@ -76,7 +77,7 @@ class JoinProductsPass(ModulePass):
         entry = readable_entry(op)
         if entry is None:
             return
-        own_work, own = unchanging_ops(entry)
+        own_work, own = frozen_ops(entry)
         measurements = _Measurements(ctx, self.gain, own)
         for products in list(_groups(entry.body.block, own)):
             types = types_of_slices(ctx, products)

@@ -39,9 +39,10 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.constants import readable_entry, unchanging_ops
+from fxc.passes.analysis.constants import readable_entry
 from fxc.passes.analysis.statistics import count
 from fxc.passes.library.autotuning import Choices
+from fxc.passes.library.frozen_ops import frozen_ops
 from fxc.passes.library.packings import PACKED_CONVOLUTIONS, PACKED_PRODUCTS, computed_behind, is_product, weight_of
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
@@ -62,7 +63,7 @@ class PackWeightsPass(ModulePass):
         entry = readable_entry(op)
         if entry is None:
             return
-        own = unchanging_ops(entry)[1]
+        own = frozen_ops(entry)[1]
         choices = Choices(ctx, self.gain, own)
         calls = [op for op in entry.body.block.ops if isinstance(op, TorchOp) and weight_of(op) in own]
         convolutions = [[call, *computed_behind(call)] for call in calls if role_of(call) is Role.CONVOLUTION]

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import VALUE, contiguous_strides, device, is_tensor, strides
-from fxc.dialects.attributes.values import Tree, bool_attr, enum_attr, float_attr, int_attr, isa
+from fxc.dialects.attributes.values import Tree, bool_attr, dtype_attr, enum_attr, float_attr, int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -215,6 +215,17 @@ def split_row_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     return []
 
 
+def split_int8_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """_weight_int8pack_mm(x, w, s) -> mm(x, t(w)) * s, in float32, in which PyTorch computes element by element"""
+    rows, matrix, scales = op.operands
+    if not _is_cpu_float(op.results[0].type):
+        return []
+    floats = insert_call(ctx, "aten._to_copy.default", [matrix], op, {"dtype": dtype_attr("float32")})
+    product = insert_call(ctx, "aten.mm.default", [rows, insert_call(ctx, "aten.t.default", [floats], op)], op)
+    put_in_place(op, [], [(op.results[0], insert_call(ctx, "aten.mul.Tensor", [product, scales], op))])
+    return [product.owner] if isinstance(product.owner, TorchOp) else []
+
+
 def _is_one_row(op: TorchOp) -> bool:
     """Whether a kernel may compute ``op``, the product of one row with a matrix that has elements."""
     (rows, _), (length, columns) = (matrix_shape(value.type) or (0, 0) for value in op.operands)
@@ -382,6 +393,11 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
             flops=convolution_backward,
             memory=copies_in_onednn,
             parts=Parts(When.KERNELS, split_weight_gradient),
+        ),
+        **each(
+            "_weight_int8pack_mm.default",
+            flops=product("mat2", is_turned=True),
+            parts=Parts(When.KERNELS, split_int8_product),
         ),
         **each(_ATTENTION, flops=attention),
         **each(_ATTENTION_BACKWARD, flops=attention_backward),

@@ -641,9 +641,9 @@ func.func @other_gradients(%g: tensor<2x4x6x6xf32>, %h: tensor<2x4x3x3xf32>, %i:
 // -----
 
 /// A matrix that is unpacked from fewer bytes, for few rows, is computed in the sum; of two numbers in a byte both are
-/// multiplied there.
+/// multiplied there, and of halves of columns those at the same position. Of columns per output each row is a sum.
 // CHECK-LABEL: func.func @unpacked
-// CHECK-COUNT-2: torch.aten.mm.default
+// CHECK-COUNT-4: torch.aten.mm.default
 // ROWS-LABEL:  func.func @unpacked
 // ROWS:          %[[W:.*]] = torch.aten.unsqueeze.default({{.*}}, 0) : {{.*}} -> tensor<1x4x6xf32>
 // ROWS-NEXT:     %[[P:.*]] = torch.aten.mul.Tensor({{.*}}, %[[W]]) : {{.*}} -> tensor<2x4x6xf32>
@@ -651,8 +651,13 @@ func.func @other_gradients(%g: tensor<2x4x6x6xf32>, %h: tensor<2x4x3x3xf32>, %i:
 // ROWS-COUNT-2:  torch.aten.slice.Tensor({{.*}}, 1, 0, 6, 2)
 // ROWS-COUNT-2:  torch.aten.slice.Tensor({{.*}}, 1, 1, 6, 2)
 // ROWS:          %b = torch.aten.sum.dim_IntList({{.*}}) : (tensor<2x4x3xf32>)
+// ROWS-COUNT-2:  torch.aten.slice.Tensor({{.*}}, 1, 0, 3, 1)
+// ROWS-COUNT-2:  torch.aten.slice.Tensor({{.*}}, 1, 3, 6, 1)
+// ROWS:          %c = torch.aten.sum.dim_IntList({{.*}}) : (tensor<2x4x3xf32>)
+// ROWS-COUNT-2:  torch.aten.sum.dim_IntList({{.*}}, [0]) : (tensor<6x4xf32>)
+// ROWS-NEXT:     %d = torch.aten.stack.default
 // ROWS-NOT:      torch.aten.mm
-func.func @unpacked(%x: tensor<2x6xf32>, %w: tensor<4x6xi8>, %p: tensor<4x3xi8>) {
+func.func @unpacked(%x: tensor<2x6xf32>, %w: tensor<4x6xi8>, %p: tensor<4x3xi8>, %k: tensor<6x4xi8>) {
   %f = torch.aten._to_copy.default(%w, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
   %t = torch.aten.t.default(%f) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
   %a = torch.aten.mm.default(%x, %t) : (tensor<2x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<2x4xf32>
@@ -663,33 +668,57 @@ func.func @unpacked(%x: tensor<2x6xf32>, %w: tensor<4x6xi8>, %p: tensor<4x3xi8>)
   %g = torch.aten._to_copy.default(%v, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
   %u = torch.aten.t.default(%g) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
   %b = torch.aten.mm.default(%x, %u) : (tensor<2x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<2x4xf32>
-  fx.output((%a, %b)) : (tensor<2x4xf32>, tensor<2x4xf32>) -> ()
+  %j = torch.aten.cat.default([%p, %p], 1) : (tensor<4x3xi8>, tensor<4x3xi8>) -> tensor<4x6xi8>
+  %h = torch.aten._to_copy.default(%j, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
+  %y = torch.aten.t.default(%h) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
+  %c = torch.aten.mm.default(%x, %y) : (tensor<2x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<2x4xf32>
+  %m = torch.aten._to_copy.default(%k, dtype = torch.float32) : (tensor<6x4xi8>) -> tensor<6x4xf32>
+  %d = torch.aten.mm.default(%x, %m) : (tensor<2x6xf32>, tensor<6x4xf32>) -> tensor<2x4xf32>
+  fx.output((%a, %b, %c, %d)) : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> ()
 }
 
 // -----
 
-/// Not for many rows, of a matrix with one column per output for more than one row, where another op reads the matrix, where
-/// it has as many bytes, or where it is joined of parts.
+/// Not for many rows, of a matrix with one column per output for half as many, where another op reads the matrix, where it has
+/// as many bytes, or where its columns are joined of parts of several lengths.
 // ROWS-LABEL:  func.func @not_unpacked
 // ROWS-COUNT-5: torch.aten.mm.default
 // ROWS-NOT:      torch.aten.sum
 func.func @not_unpacked(
-  %x: tensor<2x6xf32>, %y: tensor<17x6xf32>, %w: tensor<4x6xi8>, %k: tensor<6x4xi8>, %i: tensor<6x4xi32>, %h: tensor<3x4xi8>
+  %x: tensor<2x6xf32>, %y: tensor<17x6xf32>, %z: tensor<9x6xf32>, %w: tensor<4x6xi8>, %k: tensor<6x4xi8>, %i: tensor<6x4xi32>,
+  %h: tensor<4x2xi8>, %o: tensor<4x4xi8>
 ) {
   %f = torch.aten._to_copy.default(%w, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
   %t = torch.aten.t.default(%f) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
   %a = torch.aten.mm.default(%y, %t) : (tensor<17x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<17x4xf32>
   %g = torch.aten._to_copy.default(%k, dtype = torch.float32) : (tensor<6x4xi8>) -> tensor<6x4xf32>
-  %b = torch.aten.mm.default(%x, %g) : (tensor<2x6xf32>, tensor<6x4xf32>) -> tensor<2x4xf32>
+  %b = torch.aten.mm.default(%z, %g) : (tensor<9x6xf32>, tensor<6x4xf32>) -> tensor<9x4xf32>
   %e = torch.aten._to_copy.default(%w, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
   %u = torch.aten.t.default(%e) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
   %c = torch.aten.mm.default(%x, %u) : (tensor<2x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<2x4xf32>
   %j = torch.aten._to_copy.default(%i, dtype = torch.float32) : (tensor<6x4xi32>) -> tensor<6x4xf32>
   %d = torch.aten.mm.default(%x, %j) : (tensor<2x6xf32>, tensor<6x4xf32>) -> tensor<2x4xf32>
-  %l = torch.aten.cat.default([%h, %h]) : (tensor<3x4xi8>, tensor<3x4xi8>) -> tensor<6x4xi8>
-  %m = torch.aten._to_copy.default(%l, dtype = torch.float32) : (tensor<6x4xi8>) -> tensor<6x4xf32>
-  %n = torch.aten.mm.default(%x, %m) : (tensor<2x6xf32>, tensor<6x4xf32>) -> tensor<2x4xf32>
-  fx.output((%a, %b, %c, %d, %e, %n)) : (tensor<17x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<4x6xf32>, tensor<2x4xf32>) -> ()
+  %l = torch.aten.cat.default([%h, %o], 1) : (tensor<4x2xi8>, tensor<4x4xi8>) -> tensor<4x6xi8>
+  %m = torch.aten._to_copy.default(%l, dtype = torch.float32) : (tensor<4x6xi8>) -> tensor<4x6xf32>
+  %v = torch.aten.t.default(%m) : (tensor<4x6xf32>) -> tensor<6x4xf32, #torch.meta<strides = [1, 6]>>
+  %n = torch.aten.mm.default(%x, %v) : (tensor<2x6xf32>, tensor<6x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<2x4xf32>
+  fx.output((%a, %b, %c, %d, %e, %n)) : (tensor<17x4xf32>, tensor<9x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<4x6xf32>, tensor<2x4xf32>) -> ()
+}
+
+// -----
+
+/// The product with bytes of PyTorch is one with floats, except in half precision.
+// ROWS-LABEL:  func.func @int8_product
+// ROWS:          %[[S:.*]] = torch.aten.sum.dim_IntList
+// ROWS-NEXT:     %a = torch.aten.mul.Tensor(%[[S]], %s)
+// ROWS-NEXT:     %b = torch.aten._weight_int8pack_mm.default(%y, %w, %t)
+func.func @int8_product(
+  %x: tensor<2x6xf32>, %w: tensor<4x6xi8>, %s: tensor<4xf32>, %y: tensor<2x6xbf16>, %t: tensor<4xbf16>
+) {
+  %a = torch.aten._weight_int8pack_mm.default(%x, %w, %s) : (tensor<2x6xf32>, tensor<4x6xi8>, tensor<4xf32>) -> tensor<2x4xf32>
+  %b = torch.aten._weight_int8pack_mm.default(%y, %w, %t)
+     : (tensor<2x6xbf16>, tensor<4x6xi8>, tensor<4xbf16>) -> tensor<2x4xbf16>
+  fx.output((%a, %b)) : (tensor<2x4xf32>, tensor<2x4xbf16>) -> ()
 }
 
 // -----

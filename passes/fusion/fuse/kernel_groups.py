@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import FixedBitwidthType, StringAttr
@@ -20,6 +21,7 @@ from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import is_scalar_constant
+from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.analysis.write_backs import new_values
@@ -281,9 +283,23 @@ class KernelGroups(Groups):
             op = self.ops[i]
             if not self.may_alias(op):
                 stages = {stage for stage, _ in several}
-                repeated += operator_of(op).cost * max(sum(_loops(self.ops[j]) for j in stages) - _loops(op), 0)
+                repeated += operator_of(op).cost * max(sum(self._loops(self.ops[j]) for j in stages) - self._loops(op), 0)
                 copies += len(several) - 1
         return {"repeated": repeated, "copies": copies}
+
+    @cached_property
+    def _sizes(self) -> HintedSizes:
+        return HintedSizes(self.ops[0])
+
+    def _bytes(self, *values: SSAValue) -> int:
+        return sum(self._sizes.distinct_bytes(value.type) for value in values)
+
+    def _loops(self, op: Operation) -> int:
+        """The number of elements that a stage ending in ``op`` computes."""
+        if (updates := updates_shape(op)) is not None:
+            return math.prod(updates)
+        value = next(value for value in op.operands if is_tensor(value.type)) if is_reduction(op) else op.results[0]
+        return self._sizes.elements(value.type)
 
     def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
         before, after, both = self.border(producer).extent, self.border(consumer).extent, joined.extent
@@ -303,7 +319,7 @@ class KernelGroups(Groups):
             return self.model.objection_of_siblings(before, after)
         if (rule := self.model.objection(before, after, stored=stored)) is not None:
             return rule
-        traffic = sum(map(_bytes, [*joined.inputs, *joined.outputs]))
+        traffic = max(self._bytes(*joined.inputs, *joined.outputs), 2 * self._bytes(*self.ops[producer].results))
         return WORK if self.model.is_too_much_work(both, traffic) else None
 
     def _objection_of_reads(self, producer: int, consumer: int, joined: Border) -> str | None:
@@ -370,12 +386,6 @@ def _gathered(op: Operation) -> list[SSAValue]:
     """The operand that ``op`` reads at computed positions, if any."""
     value = op.bound().get(operator_of(op).gathered) if isinstance(op, TorchOp) else None
     return [value] if isinstance(value, SSAValue) else []
-
-
-def _loops(op: Operation) -> int:
-    """The number of elements that a stage ending in ``op`` computes."""
-    updates = updates_shape(op)
-    return math.prod(_reduced(op) if is_reduction(op) else _shape(op.results[0]) if updates is None else updates)
 
 
 def _reduced(op: Operation) -> tuple[int, ...]:
