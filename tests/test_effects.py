@@ -10,7 +10,7 @@ from xdsl.traits import MemoryEffectKind, get_effects
 
 from fxc.bridge.callables import resolve_operator
 from fxc.dialects.base.effects import aliases, has_side_effect, is_pure, is_random, is_view, may_retain, reads_memory, writes
-from fxc.dialects.torch_ops.effects import DROPOUTS, VIEWS_OF_EACH, CONVERSIONS
+from fxc.dialects.torch_ops.effects import CONVERSIONS, DROPOUTS, VIEWS_OF_EACH
 from fxc.testing import parse
 
 T = "tensor<4xf32>"

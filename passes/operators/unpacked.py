@@ -19,8 +19,8 @@ from fxc.passes.rewriting.matrix_products import matrix_shape, static_sizes
 
 _MOST_ROWS = {"float32": 16, "bfloat16": 4}
 """The number of rows, by dtype, up to which it is faster to compute the matrix for each row than to write it to memory."""
-_FLOAT8 = 8
-"""How much more it costs to compute a matrix from float8 than from int8."""
+_SLOW = 8
+"""How much more it costs to compute a matrix from float8 than from int8, or from joined halves whose scales are of groups."""
 _COLUMNS = 2
 """How much more a sum of columns costs than one of rows."""
 _MOST_PACKED = 8
@@ -31,8 +31,9 @@ _MOST_PACKED = 8
 class Unpacked:
     """The operands of a product with a matrix that ``parts`` compute from fewer bytes, and which nothing else reads.
 
-    ``is_linear``: the matrix is transposed first. ``is_turned``: the numbers of a column of the matrix are adjacent in memory. ``pieces``: slices (start, end, step) of them
-    that are computed alike, of each number of a byte or of each half. ``count``: of rows, by the hints where it is free.
+    ``is_linear``: the product transposes the matrix. ``is_turned``: the numbers for one output are adjacent in memory.
+    ``pieces``: slices (start, end, step) of them that are computed alike, of each number of a byte or of each half.
+    ``count``: the number of rows, by the hints where it is free.
     """
 
     is_linear: bool
@@ -50,8 +51,10 @@ def unpacked_product(op: TorchOp) -> Unpacked | None:
     factors, type = operator_of(op).factors, op.results[0].type if op.results else None
     if factors is None or not is_tensor(type) or device(type) != "cpu" or not {"alpha", "beta"}.isdisjoint(op.bound()):
         return None
-    given, name = op.bound(), dtype(type) or ""
-    rows, matrix, bias = (given.get(each) for each in (factors.left, factors.right, factors.added))
+    name, (rows, matrix, bias) = (
+        dtype(type) or "",
+        (_operand(op, each) for each in (factors.left, factors.right, factors.added)),
+    )
     if (
         not isinstance(rows, SSAValue)
         or not isinstance(matrix, SSAValue)
@@ -59,18 +62,30 @@ def unpacked_product(op: TorchOp) -> Unpacked | None:
         or strides(type) is not None
     ):
         return None
-    parts, shape, [*counts, length] = [*_unpacking(matrix)], matrix_shape(matrix.type), HintedSizes(op).shape(rows.type) or [0]
+    parts, shape, [*counts, length] = (
+        list(_unpacking(matrix)),
+        matrix_shape(matrix.type),
+        HintedSizes(op).shape(rows.type) or [0],
+    )
     if not prod(counts) or not length or not shape or 0 in shape or not any(map(_widens, parts)):
         return None
     is_turned = ((strides(matrix.type) or contiguous_strides(shape))[1] != 1) != factors.is_turned
     pieces = _pieces(parts, length) if is_turned else [(0, length, 1)]
     if not pieces or not (is_turned or static_sizes(rows.type)):
         return None
-    cost = _FLOAT8 if any(_is_float8(value) for each in parts for value in each.operands) else len(pieces)
+    is_slow = any(_is_float8(value) for each in parts for value in each.operands)
+    if len(pieces) > 1 and pieces[0][2] == 1:
+        is_slow |= any(len(static_sizes(each.results[0].type)) > 2 for each in parts)
+    cost = _SLOW if is_slow else len(pieces)
     if prod(counts) > max(_MOST_ROWS[name] // (cost if is_turned else cost * _COLUMNS), 1):
         return None
-    added = [bias] if isinstance(bias, SSAValue) else []
+    added = [] if bias is None else [bias]
     return Unpacked(factors.is_turned, rows, matrix, added, prod(counts), is_turned, pieces, parts)
+
+
+def _operand(op: TorchOp, name: str) -> SSAValue | None:
+    value = op.bound().get(name)
+    return next((operand for operand in op.operands if operand is value), None)
 
 
 def _pieces(parts: Sequence[TorchOp], length: int) -> Sequence[tuple[int, int, int]]:
