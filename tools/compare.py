@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest differences over all results, and the results that do not match; ``str()`` is the report."""
+    """The differences of all results, and those beyond the tolerances; ``str()`` is the report."""
 
-    absolute: float
-    relative: float
+    differences: tuple[str, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
@@ -30,9 +29,9 @@ class Verdict:
         return not self.problems
 
     def __str__(self) -> str:
-        head = "close to" if self.is_close else "NOT close to"
-        lines = [f"{head} eager: max abs difference {self.absolute:.3g}, max rel difference {self.relative:.3g}"]
-        return "\n".join([*lines, *(f"  {line}" for line in (*self.problems, *(self.notes if self.problems else ())))])
+        if self.is_close:
+            return "\n  ".join(["close to eager" + ": no difference" * (not self.differences), *self.differences])
+        return "\n  ".join(["NOT close to eager", *self.problems, *self.notes])
 
 
 def inputs_of_source(program: Program, source: ModelSource) -> list[Any]:
@@ -89,17 +88,22 @@ def _nesting(program: Program) -> Any:
 def compare_with_source(program: Program, source: ModelSource, values: Sequence[Any], outcome: RunResult, seed: int) -> Verdict:
     """Run the model on copies of the same inputs and compare leaf by leaf, with the tolerances of torch.testing."""
     import torch
-    from torch.utils._pytree import tree_flatten_with_path
+    from torch.utils._pytree import tree_leaves
+
+    from fxc.numerics.differences import difference
 
     args, kwargs = _call(program, source, values)
     model = source.model.module() if isinstance(source.model, torch.export.ExportedProgram) else source.model
     torch.manual_seed(seed)
     with running(source.name), torch.no_grad():
-        expected, _ = tree_flatten_with_path(model(*args, **kwargs))
-    actual, _ = tree_flatten_with_path(outcome.value)
+        expected = tree_leaves(model(*args, **kwargs))
+    actual = tree_leaves(outcome.value)
     if len(actual) != len(expected):
-        return Verdict(float("inf"), float("inf"), (f"{len(actual)} results, but eager returns {len(expected)}",))
-    return _verdict([value for _, value in actual], [value for _, value in expected], _notes(program, model))
+        return Verdict((), (f"{len(actual)} results, but eager returns {len(expected)}",))
+    pairs = enumerate(zip(expected, actual, strict=True))
+    found = [(f"result {i}: {each.text}", each.excess) for i, (old, new) in pairs if (each := difference(old, new)) is not None]
+    problems = tuple(text for text, excess in found if excess > 1)
+    return Verdict(tuple(text for text, _ in found), problems, _notes(program, model))
 
 
 def _call(program: Program, source: ModelSource, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -122,23 +126,6 @@ def _call(program: Program, source: ModelSource, values: Sequence[Any]) -> tuple
             leaves[index] = leaf
     match.bound.arguments.update(tree_unflatten(leaves, match.spec))
     return match.bound.args, match.bound.kwargs
-
-
-def _verdict(actual: list[Any], expected: list[Any], notes: tuple[str, ...]) -> Verdict:
-    import torch
-
-    absolute, relative, problems = 0.0, 0.0, list[str]()
-    for index, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
-        if isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor) and ours.shape == theirs.shape and ours.numel():
-            a, b = (x.detach().cpu().to(torch.complex128 if x.is_complex() else torch.float64) for x in (ours, theirs))
-            difference = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
-            absolute = max(absolute, float(difference.max()))
-            relative = max(relative, float((difference / b.abs().clamp_min(torch.finfo(torch.float32).tiny)).max()))
-        try:
-            torch.testing.assert_close(ours, theirs, equal_nan=True, check_stride=False)
-        except (AssertionError, TypeError, ValueError) as error:
-            problems.append(f"result {index}: {' '.join(str(error).split())[:300]}")
-    return Verdict(absolute, relative, tuple(problems), notes)
 
 
 def _notes(program: Program, model: Any) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ from fxc.interpret.binding import Binding
 from fxc.interpret.tile_level import launch, launch_into
 from fxc.interpret.torch_level import ReferenceInterpreter, error_of, is_concrete
 from fxc.numerics.differences import Difference, difference, is_rounding
-from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, widened
+from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, differences, widened
 from fxc.program.program import Look, Program
 
 Launch = LaunchOp | plan.LaunchOp
@@ -149,22 +150,12 @@ def _wrong(
     expected: ReferenceResult, actual: ReferenceResult, in_float64: Callable[[], ReferenceResult | None]
 ) -> Iterator[tuple[str, Difference]]:
     """Yield (result or argument, difference) for each that differs by more than rounding."""
-    if len(expected.results) != len(actual.results):
-        yield "the results", Difference(f"{len(expected.results)} results became {len(actual.results)}")
-        return
-    pairs = [(f"result {i}", i, old, new) for i, (old, new) in enumerate(zip(expected.results, actual.results, strict=True))]
-    named = [(f"what is left in {name}", name, old, actual.arguments[name]) for name, old in expected.arguments.items()
-             if name in actual.arguments]  # fmt: skip
-    for where, key, old, new in [*pairs, *named]:
-        found = difference(old, new)
-        if found is None or found.excess <= 1:
-            continue
-        exact = in_float64() if found.excess != float("inf") else None
-        if exact is not None:
-            true = exact.results[key] if isinstance(key, int) else exact.arguments[key]
-            if is_rounding(true, old, new):
-                continue
-        yield where, found
+    for where, found in differences(expected, actual):
+        exact = in_float64() if 1 < found.excess < inf else None
+        if found.excess > 1 and not (
+            exact and is_rounding(exact.by_name().get(where), expected.by_name()[where], actual.by_name()[where])
+        ):
+            yield where, found
 
 
 @dataclass(frozen=True)
@@ -213,7 +204,7 @@ class _Steps:
             found = difference(old, new)
             if found is None or found.excess <= 1:
                 continue
-            if found.excess == float("inf") or not is_rounding(in_float64()[i], old, new):
+            if found.excess == inf or not is_rounding(in_float64()[i], old, new):
                 values = op.outs if isinstance(op, plan.LaunchOp) else op.results
                 name = op.callee.root_reference.data
                 self.wrong.append(_WrongKernel(name, op, values[i]._name or str(i), found))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -37,11 +37,11 @@ from fxc.numerics.reference_run import (
     ReferenceResult,
     ReferenceRun,
     Subject,
+    differences,
     interface,
     snapshot,
     subjects,
     why_not,
-    written_name,
 )
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class CheckNumerics:
             except Exception as error:
                 raise self._fails(who, name, error) from error
             ran.append(_Ran(earlier.run, outcome))
-            if found := list(_differences(earlier.outcome, outcome)):
+            if found := list(differences(earlier.outcome, outcome)):
                 outcomes = earlier.outcome, outcome
                 self._judge(_Case(who, name, earlier.run, before.module, after.module, old, new, outcomes), found)
         after.ran[name] = ran
@@ -199,7 +199,7 @@ class CheckNumerics:
     def _judge(self, case: _Case, found: list[tuple[str, Difference]]) -> None:
         """Raise an error, or note a rounding difference."""
         where, worst = max(found, key=lambda pair: pair[1].excess)
-        if worst.excess == float("inf"):
+        if worst.excess == math.inf:
             raise case.error(where, worst, "a wrong result, not rounding", float64=False)
         reference, reason = case.float64_differences()
         if reference is None:
@@ -208,7 +208,7 @@ class CheckNumerics:
             self._note(f"{case.who}: {case.name}: within the tolerance ({worst.text}); {reason}")
             return
         wrong = [(place, found) for place, found in reference if found.excess > 1]
-        sure = any(found.excess == float("inf") for _, found in wrong)
+        sure = any(found.excess == math.inf for _, found in wrong)
         if sure or (wrong and not case.is_of_constants([place for place, _ in wrong])):
             raise case.error(wrong[0][0], wrong[0][1], "a wrong result, not rounding: it differs in float64, too", float64=True)
         if worst.excess > BEYOND_ROUNDING and not case.is_rounding_of_halves(where):
@@ -236,21 +236,6 @@ class CheckNumerics:
             kept.append(text)
             if self._write is not None:
                 self._write(f"check-numerics: {text}\n")
-
-
-def _differences(before: ReferenceResult, after: ReferenceResult, *, strict: bool = False) -> Iterator[tuple[str, Difference]]:
-    """Yield (result or argument, difference) for each that differs."""
-    if len(before.results) != len(after.results):
-        yield "the results", Difference(f"{len(before.results)} results became {len(after.results)}")
-        return
-    for i, (old, new) in enumerate(zip(before.results, after.results, strict=True)):
-        if (found := difference(old, new, strict=strict)) is not None:
-            yield f"result {i}", found
-    for name, old in before.arguments.items():
-        if name not in after.arguments:
-            continue
-        if (found := difference(old, after.arguments[name], strict=strict)) is not None:
-            yield written_name(name), found
 
 
 @dataclass(frozen=True)
@@ -282,7 +267,7 @@ class _Case:
             new = self.run(self.after, self.new, float64=True)
         except Exception as error:  # such as an operator without a float64 kernel
             return None, f"there is no float64 reference ({type(error).__name__}: {error})".splitlines()[0]
-        return list(_differences(old, new, strict=True)), ""
+        return list(differences(old, new, strict=True)), ""
 
     def is_of_constants(self, places: Sequence[str]) -> bool:
         """Whether the float64 runs differ at ``places`` by no more than the rounding of constants to their type causes.

@@ -29,6 +29,7 @@ from fxc.interpret.binding import Binding, without_new_values
 from fxc.interpret.example_values import Seeded
 from fxc.interpret.tile_level import launch
 from fxc.interpret.torch_level import ReferenceInterpreter, Watch
+from fxc.numerics.differences import Difference, difference
 from fxc.passes.operators.peak_memory import TrainingStep
 
 Subject: TypeAlias = func.FuncOp | SubgraphOp | TrainingStep
@@ -55,6 +56,17 @@ class ReferenceResult:
     def elements(self) -> int:
         """Return the number of elements of all tensors."""
         return sum(value.numel() for value in (*self.results, *self.arguments.values()) if isinstance(value, torch.Tensor))
+
+
+def differences(before: ReferenceResult, after: ReferenceResult, *, strict: bool = False) -> Iterator[tuple[str, Difference]]:
+    """Yield (result or argument, difference) for each that differs; arguments of one run only are not compared."""
+    if len(before.results) != len(after.results):
+        yield "the results", Difference(f"{len(before.results)} results became {len(after.results)}")
+        return
+    now = after.by_name()
+    for name, old in before.by_name().items():
+        if name in now and (found := difference(old, now[name], strict=strict)) is not None:
+            yield name, found
 
 
 @dataclass(frozen=True)
