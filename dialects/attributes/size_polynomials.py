@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from math import prod
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir.affine import AffineBinaryOpKind, AffineExpr
@@ -156,29 +158,44 @@ def steps_of_size(size: Dim) -> Steps:
     if isinstance(size, int):
         return size
     try:
-        return _parsed(ast.parse(size, mode="eval").body)
-    except (SyntaxError, ValueError):
+        return evaluated(size, Polynomial.name)
+    except NO_VALUE:
         return Polynomial.name(size)
 
 
-def _parsed(node: ast.expr) -> Steps:
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: operator.mod,
+}
+_CALLS: Mapping[str, Callable[..., Any]] = MappingProxyType({"Max": max, "Min": min, "max": max, "min": min})
+NO_VALUE = (SyntaxError, LookupError, ArithmeticError, ValueError, TypeError)
+"""The errors of ``evaluated``: the text is more than arithmetic, or divides or compares polynomials."""
+
+
+def evaluated(text: str, of_name: Callable[[str], Steps]) -> Steps:
+    """The size ``text`` for these values of its names."""
+    return _value(ast.parse(text, mode="eval").body, of_name)
+
+
+def _value(node: ast.expr, of_name: Callable[[str], Steps]) -> Steps:
     match node:
         case ast.Constant(value=int(number)):
             return number
         case ast.Name(id=name):
-            return Polynomial.name(name)
+            return of_name(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_parsed(operand)
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _parsed(left) + _parsed(right)
-        case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            return _parsed(left) - _parsed(right)
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _parsed(left) * _parsed(right)
-        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(times))) if 0 < times < 8:
-            return prod([_parsed(left)] * times)
+            return -_value(operand, of_name)
+        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(times))) if 0 <= times < 8:
+            return prod([_value(left, of_name)] * times)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_value(left, of_name), _value(right, of_name))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            return _CALLS[name](*(_value(arg, of_name) for arg in args))
         case _:
-            raise ValueError("more than sums and products")
+            raise ValueError("more than integer arithmetic")
 
 
 def sizes_of(type: TensorType) -> list[Steps]:

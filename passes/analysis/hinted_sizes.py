@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from types import MappingProxyType
+from typing import cast
 
 from xdsl.dialects.builtin import TensorType, TupleType
 from xdsl.ir import Attribute, Operation
 
+from fxc.dialects.attributes.size_polynomials import NO_VALUE, evaluated
 from fxc.dialects.attributes.types import Dim, contiguous_strides, element_bytes, is_tensor, sizes, strides
 from fxc.dialects.target import toplevel
 from fxc.passes.analysis.size_values import facts_of
 
 ANY_SIZE = 1021
 """The assumed value of an unknown size in cost comparisons; a static size is unlikely to be equal to it."""
-
-_CALLS: Mapping[str, Callable[..., int]] = MappingProxyType({"Max": max, "Min": min, "max": max, "min": min})
 
 
 class HintedSizes:
@@ -68,33 +66,7 @@ class HintedSizes:
     def _number(self, text: str) -> int:
         if text not in self._known:
             try:
-                self._known[text] = max(_value(ast.parse(text, mode="eval").body, self._hints), 0)
-            except (SyntaxError, LookupError, ArithmeticError, ValueError):
+                self._known[text] = max(cast(int, evaluated(text, self._hints.__getitem__)), 0)  # of numbers
+            except NO_VALUE:
                 self._known[text] = ANY_SIZE
         return self._known[text]
-
-
-def _value(node: ast.expr, known: Mapping[str, int]) -> int:
-    match node:
-        case ast.Constant(value=int(number)):
-            return number
-        case ast.Name(id=name):
-            return known[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, known)
-        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(times))) if 0 <= times < 8:
-            return _value(left, known) ** times
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _value(left, known) + _value(right, known)
-        case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            return _value(left, known) - _value(right, known)
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _value(left, known) * _value(right, known)
-        case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
-            return _value(left, known) // _value(right, known)
-        case ast.BinOp(left=left, op=ast.Mod(), right=right):
-            return _value(left, known) % _value(right, known)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-            return _CALLS[name](*(_value(arg, known) for arg in args))
-        case _:
-            raise ValueError("more than integer arithmetic")
