@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy, gelu, layer_norm, linear
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import fxc
-from fxc.codegen.triton.measure import EventClock, by_turns
+from fxc.codegen.triton.device import EventClock, by_turns
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))

@@ -227,7 +227,7 @@ class _PlanMaker:
         """The plan of a step with DTensors: the forward and its backward, with gradients of the placements of eager mode."""
         from torch.utils._pytree import tree_unflatten
 
-        from fxc.frontends.distributed_joint import capture_local_joint
+        from fxc.frontends.distributed_capture import capture_local_joint
 
         joint = capture_local_joint(self.model, args, kwargs)
         state, count = {**joint.state}, len(joint.state)

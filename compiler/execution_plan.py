@@ -17,14 +17,13 @@ from fxc.driver.timing import Timer
 from fxc.errors import PlanFileError
 from fxc.options import Options
 from fxc.runtime import autocast
+from fxc.runtime.autograd import HostSubgraph
 from fxc.runtime.entry import boxed_entry, entry
 from fxc.runtime.first_call import FirstCall
 from fxc.runtime.host_program import HostProgram, KernelCode
-from fxc.runtime.no_elements import NO_ELEMENTS
 from fxc.runtime.plan import Plan
-from fxc.runtime.second_backward import replace_operators
+from fxc.runtime.replacements import NO_ELEMENTS, replace_operators
 from fxc.runtime.signature import Signature
-from fxc.runtime.subgraph import HostSubgraph
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule

@@ -23,8 +23,8 @@ from fxc.dialects.attributes.values import VALUE_ATTRIBUTES, DictAttr, TupleAttr
 from fxc.dialects.base.effects import CallEffects, EffectsInterface
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.call import CallOp
-from fxc.dialects.text.call_lines import Layout
 from fxc.dialects.text.call_text import Arguments, CallReader, CallWriter
+from fxc.dialects.text.lexer import Layout
 from fxc.dialects.text.nesting import NestingAttr
 from fxc.dialects.text.syntax import type_text
 

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 import fxc
+from fxc.driver.instrumentation import Statistics
 from fxc.driver.runner import RunOptions, run_pipeline
-from fxc.driver.statistics import Statistics
 from fxc.pipelines import parse_pipeline
 
 PIPELINE = "lower-to-torch,simplify"

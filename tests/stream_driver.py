@@ -34,7 +34,7 @@ class Event:
 
 
 class LateAccelerator(TorchDispatchMode):
-    """A driver for ``fxc.runtime.streams``; while it is on, calls of operators but views and allocations are put aside."""
+    """A driver for ``fxc.runtime.cuda_graphs``; while it is on, calls of operators but views and allocations are put aside."""
 
     def __init__(self) -> None:
         super().__init__()

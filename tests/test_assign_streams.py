@@ -33,7 +33,7 @@ from fxc.passes.plan.plan_memory import PlanMemoryPass
 from fxc.pipelines import INFERENCE, parse_pipeline
 from fxc.program.program import new_context
 from fxc.runtime.arena import Arenas
-from fxc.runtime.streams import Streams
+from fxc.runtime.cuda_graphs import Streams
 from fxc.testing import parse, run_pass
 from tests.stream_driver import LateAccelerator
 

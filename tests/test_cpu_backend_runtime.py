@@ -27,10 +27,9 @@ from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import FallbackWarning, InputError, KernelError
 from fxc.program.program import Program, new_context
-from fxc.runtime.cpu_features import features_named
+from fxc.runtime.host_cpu import _candidates, features_named, openmp_symbols
 from fxc.runtime.native_kernel import NativeKernel
 from fxc.runtime.object_cache import ObjectCache, cache_key
-from fxc.runtime.openmp import _candidates, openmp_symbols
 from tests.tile_programs import kernel_text, llvm_text, parse_kernel
 
 ROOT = Path(__file__).parent.parent
@@ -441,9 +440,9 @@ def test_code_is_loaded_where_memory_is_free_in_small_pieces_only() -> None:
     """As in processes with a GPU: parts of an object that lie further apart than its code can reach would end the process."""
     record = """
 LOADED = []
-from fxc.codegen.cpu import host_kernels
-load = host_kernels.load_object
-host_kernels.load_object = lambda code, names: LOADED.append((code, names)) or load(code, names)
+from fxc.codegen.cpu import machine_code
+load = machine_code.load_object
+machine_code.load_object = lambda code, names: LOADED.append((code, names)) or load(code, names)
 """
     command = [sys.executable, "-c", record + CROWDED]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

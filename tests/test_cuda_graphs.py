@@ -13,8 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import fxc
 from fxc.errors import FallbackWarning, PipelineError
 from fxc.export.host import host_program
-from fxc.runtime.cuda_graphs import RECORDINGS, CudaGraphs
-from fxc.runtime.streams import Streams
+from fxc.runtime.cuda_graphs import RECORDINGS, CudaGraphs, Streams
 
 
 class Graph(TorchDispatchMode):

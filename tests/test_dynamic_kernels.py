@@ -21,7 +21,7 @@ from fxc.interpret.tile_level import kernel_of, result_layouts, symbol_values
 from fxc.program.execute import execute
 from fxc.program.program import Program
 from fxc.runtime.native_kernel import TensorKernel
-from fxc.runtime.no_elements import NO_ELEMENTS
+from fxc.runtime.replacements import NO_ELEMENTS
 from fxc.testing import parse
 from tests.simulator.simulator import simulate
 

@@ -19,7 +19,7 @@ from xdsl.dialects import test
 from xdsl.dialects.builtin import ModuleOp, f64
 
 import fxc
-from fxc.codegen.cpu import host_kernels, kernel_printer
+from fxc.codegen.cpu import kernel_printer, machine_code
 from fxc.codegen.triton import launch as triton_launch
 from fxc.codegen.triton.ahead_of_time import DEFAULT, compile_pool
 from fxc.codegen.triton.kernel_source import KernelSource
@@ -137,7 +137,7 @@ def test_ir_that_does_not_verify(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_object_code_of_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM refuses the text of all kernels together, and no exception names a group."""
-    breaks(monkeypatch, host_kernels, "cached_object", "llvm.sqrt", fails)
+    breaks(monkeypatch, machine_code, "cached_object", "llvm.sqrt", fails)
 
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         a = (x.abs() + 1) @ w

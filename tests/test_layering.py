@@ -34,7 +34,7 @@ LATE = "torch triton xdsl numpy sympy networkx llvmlite safetensors rich matplot
 """Libraries that a start must not pay for where it needs none of them: a function may import them."""
 
 LATE_MODULES = {
-    "fxc.api -> fxc.frontends.distributed_joint": "AOTAutograd, for training with DTensors only",
+    "fxc.api -> fxc.frontends.distributed_capture": "AOTAutograd, for training with DTensors only",
     "fxc.dialects.verify.verifier -> fxc.dialects.verify.races": "the dialects plan and tile, a fifth of the start of fxc-opt",
     "fxc.dialects.verify.verifier -> fxc.dialects.dist.mesh": "the dialect dist, for programs without layouts",
     "fxc.interpret.torch_level -> fxc.interpret.linalg_level": "xdsl's linalg, 0.03 s, which loading a saved plan does without",

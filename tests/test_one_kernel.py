@@ -27,7 +27,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.options import Options
 from fxc.passes.rewriting.functions import derivatives
-from fxc.runtime.subgraph import HostSubgraph
+from fxc.runtime.autograd import HostSubgraph
 
 TARGET = "host"
 KERNELS = "lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"

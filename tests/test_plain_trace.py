@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import fxc
-from fxc.bridge import fake_mode
+from fxc.bridge import static_world
 from fxc.bridge.location import places
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.errors import CaptureError
@@ -216,7 +216,7 @@ def test_nothing_of_pytorch_stays_changed() -> None:
     assert traced(nn.Linear(6, 6), (X,)) is not None
     assert torch._C._get_mkldnn_enabled() == flags
     assert not torch.nn.modules.module._global_forward_hooks and not torch.nn.modules.module._global_forward_pre_hooks
-    assert not any("__dynamo_disable" in vars(f) and vars(f)["__dynamo_disable"] is f for f in fake_mode._switched())
+    assert not any("__dynamo_disable" in vars(f) and vars(f)["__dynamo_disable"] is f for f in static_world._switched())
 
 
 def test_dynamo_is_not_imported() -> None:

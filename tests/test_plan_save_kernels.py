@@ -15,7 +15,7 @@ import torch
 import fxc
 from fxc.artifact import archive
 from fxc.errors import PlanFileError
-from fxc.runtime.cpu_features import features_named
+from fxc.runtime.host_cpu import features_named
 from fxc.runtime.host_program import KernelCode
 
 

@@ -170,7 +170,7 @@ def test_versions_and_sources_are_part_of_the_key(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_instructions_of_the_cpu_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fxc.runtime.cpu_features import features_named
+    from fxc.runtime.host_cpu import features_named
 
     program = fxc.capture(Net(), (x(),))
     keys = {program_cache.key_of(program)}

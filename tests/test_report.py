@@ -23,8 +23,7 @@ from fxc.errors import FallbackWarning, InputError, PipelineError
 from fxc.options import Options
 from fxc.passes.plan.plan_memory import MEMORY
 from fxc.pipelines import INFERENCE
-from fxc.report.calls import library_calls
-from fxc.report.kernels import kernels
+from fxc.report.kernels import kernels, library_calls
 from fxc.report.memory import timelines
 from fxc.report.module_graphs import ModuleGraph, module_graph
 from fxc.report.page import Edit, Texts, page

@@ -22,10 +22,9 @@ from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.driver import reproducer
 from fxc.driver.gc_pause import collections_paused
-from fxc.driver.instrumentation import PassRun
+from fxc.driver.instrumentation import PassRun, Statistics
 from fxc.driver.pipeline import Anchored, NamedSteps
 from fxc.driver.runner import RunOptions, run_pipeline
-from fxc.driver.statistics import Statistics
 from fxc.driver.timing import Timer
 from fxc.errors import FxcError, NumericsError, PassError, PipelineError, VerifyError
 from fxc.passes.analysis.statistics import count, recording

@@ -16,8 +16,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.func import FuncOp
 
 import fxc
-from fxc.bridge.fake_mode import StaticFakeMode, without_dynamo
-from fxc.bridge.static_world import IS_PLAIN, NoFake, StaticWorld
+from fxc.bridge.static_world import IS_PLAIN, NoFake, StaticFakeMode, StaticWorld, without_dynamo
 from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.semantics import CannotInfer
 from tests.models.zoo import ZOO, load
@@ -133,12 +132,12 @@ def test_a_result_that_shares_memory_is_not_made_anew() -> None:
 def test_switches_of_dynamo_nest() -> None:
     code = """
 import sys
-from fxc.bridge import fake_mode
-with fake_mode.without_dynamo():
-    with fake_mode.without_dynamo():
+from fxc.bridge import static_world
+with static_world.without_dynamo():
+    with static_world.without_dynamo():
         pass
-    assert all(hasattr(each, "__dynamo_disable") for each in fake_mode._switched())
-assert not any(hasattr(each, "__dynamo_disable") for each in fake_mode._switched())
+    assert all(hasattr(each, "__dynamo_disable") for each in static_world._switched())
+assert not any(hasattr(each, "__dynamo_disable") for each in static_world._switched())
 assert "torch._dynamo" not in sys.modules
 """
     run(code)

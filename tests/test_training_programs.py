@@ -20,8 +20,7 @@ from torch.testing import assert_close
 import fxc
 from fxc.artifact import cache as program_cache
 from fxc.compilation import passes
-from fxc.runtime.autograd import DifferentiableSubgraph
-from fxc.runtime.subgraph import HostSubgraph
+from fxc.runtime.autograd import DifferentiableSubgraph, HostSubgraph
 from tests.fuzz.check import check
 from tests.training_models import MODELS, assert_same, both, leaf, weigh
 

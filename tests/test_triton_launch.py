@@ -14,9 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fxc.codegen.contract import launch_runner, target_named
 from fxc.codegen.triton.ahead_of_time import DEFAULT, CompileOptions, TritonTarget
-from fxc.codegen.triton.device import runs_on
+from fxc.codegen.triton.device import by_turns, runs_on
 from fxc.codegen.triton.launch import GpuKernel, candidates, gpu_kernel, tuned
-from fxc.codegen.triton.measure import by_turns
 from fxc.dialects import plan
 from fxc.dialects.target import GpuAttr, preset
 from fxc.dialects.tile import LaunchOp

@@ -16,7 +16,7 @@ from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import KernelOp
 from fxc.interpret.tile_level import run_kernel
 from fxc.program.program import new_context
-from fxc.runtime.cpu_features import features_named
+from fxc.runtime.host_cpu import features_named
 
 TARGETS = {
     "host": None,

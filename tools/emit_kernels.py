@@ -9,7 +9,7 @@ from fxc.codegen.triton.printer import print_kernels
 from fxc.dialects.target import CpuAttr, target_of
 from fxc.dialects.tile import KernelOp
 from fxc.errors import InputError
-from fxc.runtime.cpu_features import features_named
+from fxc.runtime.host_cpu import features_named
 from fxc.tools.emitters import EmitOptions
 
 

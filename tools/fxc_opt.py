@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from fxc.dialects.target import target_names
+from fxc.driver.instrumentation import PrintIR, Statistics
 from fxc.driver.pass_options import option_names
-from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
-from fxc.driver.statistics import Statistics
 from fxc.driver.timing import Timer
 from fxc.errors import InputError, PipelineError, nearest
 from fxc.passes.rewriting.remarks import ALIASES, remarking

@@ -40,10 +40,9 @@ from fxc.dialects.torch_ops.namespaces import is_process_call
 from fxc.program.program import Program, state_names
 from fxc.runtime import autocast
 from fxc.runtime.autocast import float32_precisions
-from fxc.runtime.cpu_features import host_features
+from fxc.runtime.host_cpu import host_features, openmp_symbols
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
-from fxc.runtime.openmp import openmp_symbols
 from fxc.runtime.program_text import HostText, program_of, program_text
 
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
@@ -162,7 +161,7 @@ def host_text(program: Program, host: HostProgram) -> HostText | None:
 
     None if it has no native kernels, or if it uses plan-time values, modules or functions of the process.
     """
-    from fxc.codegen.cpu.host_kernels import ENTRY
+    from fxc.codegen.cpu.machine_code import ENTRY
 
     target = target_of(program.module)
     text = None if host.code is None else program_text(host, program.state, host.code.names)

@@ -26,7 +26,7 @@ from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import KernelError, PipelineError, nearest
 from fxc.interpret.tile_level import launch, launch_into
-from fxc.runtime.cpu_features import features_named, host_features
+from fxc.runtime.host_cpu import features_named, host_features
 from fxc.runtime.native_kernel import TensorKernel
 
 Runner = Callable[..., list[Any]]

@@ -13,10 +13,9 @@ from fxc.codegen.contract import target_named
 from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
 from fxc.codegen.triton.ahead_of_time import kernels_awaited
 from fxc.dialects.target import set_target
-from fxc.driver.instrumentation import Instrumentation
+from fxc.driver.instrumentation import Instrumentation, PrintIR
 from fxc.driver.pipeline import Step, pipeline_text, steps_from
 from fxc.driver.pipeline_text import PassSpec, parse
-from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.driver.timing import Timer

@@ -34,17 +34,15 @@ from fxc.export.host import host_program, is_plan
 from fxc.passes.autodiff.activity import unreached_inputs
 from fxc.passes.autodiff.second_derivatives import second_derivative_obstacle
 from fxc.passes.autodiff.specialize_derivatives import given_gradients, specialized
-from fxc.passes.rewriting.extraction import extracted, implementations, used_arguments
+from fxc.passes.rewriting.outlining import extracted, implementations, used_arguments
 from fxc.program.program import Program, entry_function
-from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
+from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, HostSubgraph, Order, memory_order
 from fxc.runtime.first_call import FirstCallOf
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.inputs import TensorInput
 from fxc.runtime.lazy import is_wrapped
-from fxc.runtime.no_elements import NO_ELEMENTS
-from fxc.runtime.second_backward import DIFFERENTIABLE, replace_operators
+from fxc.runtime.replacements import DIFFERENTIABLE, NO_ELEMENTS, replace_operators
 from fxc.runtime.signature import Signature
-from fxc.runtime.subgraph import HostSubgraph
 
 KernelCodes = Mapping[str, KernelCode]
 """The name of a nested module -> the machine code of its kernels."""

@@ -20,7 +20,7 @@ from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, FreeOp, Laun
 from fxc.dialects.target import target_of
 from fxc.export.module_tree import set_module
 from fxc.runtime.arena import Place
-from fxc.runtime.streams import Streams
+from fxc.runtime.cuda_graphs import Streams
 
 Rule = Callable[[Any, Any], None]
 """Adds an op to the graph that a body of ``fxc.export.fx`` builds."""

@@ -27,7 +27,6 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_on
 from fxc.bridge import autograd_functions
 from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes, states_as_in_eager
 from fxc.bridge.flex_attention import attention_by_scores, attention_called
-from fxc.bridge.inference_mode import inference_as_no_grad
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
@@ -42,7 +41,7 @@ from fxc.frontends.check_call import (
     results_checked,
 )
 from fxc.frontends.distributed_capture import capture_local, has_dtensors
-from fxc.frontends.eager_calls import EagerCalls, IndexedWrites
+from fxc.frontends.eager_calls import EagerCalls, IndexedWrites, inference_as_no_grad
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
 from fxc.frontends.import_fx import import_fx, import_traced
@@ -50,8 +49,7 @@ from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, watched
 from fxc.frontends.restore_signature import resign
-from fxc.frontends.seeded_generators import SEED_BEFORE, seeds_refused
-from fxc.frontends.unrecorded import GradientHook, UnrecordedRefused
+from fxc.frontends.unrecorded import SEED_BEFORE, GradientHook, UnrecordedRefused, seeds_refused
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.program.program import Program
 from fxc.runtime.object_inputs import contents, opened

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -126,3 +127,21 @@ def _is_number(bound: Any) -> bool:
     if isinstance(bound, torch.Tensor):
         return bound.dim() == 0 and not (bound.is_floating_point() or bound.is_complex() or bound.dtype is torch.bool)
     return isinstance(bound, torch.SymInt)
+
+
+@contextmanager
+def inference_as_no_grad() -> Generator[None, None, None]:
+    """A context in which ``inference_mode()`` is ``no_grad()``: tracers record that switch, not the one of inference mode."""
+    plain = torch.inference_mode.__enter__
+
+    def enter(self: Any) -> None:
+        if not self.mode:
+            return plain(self)
+        self._inference_mode_context = torch.no_grad()  # what __exit__ leaves
+        return self._inference_mode_context.__enter__()
+
+    torch.inference_mode.__enter__ = enter
+    try:
+        yield
+    finally:
+        torch.inference_mode.__enter__ = plain

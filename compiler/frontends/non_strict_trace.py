@@ -45,17 +45,16 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_flatten_with_path, 
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxc.bridge import autograd_functions
-from fxc.bridge.fake_mode import StaticFakeMode, without_dynamo
 from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_overload
+from fxc.bridge.static_world import StaticFakeMode, without_dynamo
 from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import FxcError
 from fxc.frontends.check_call import checked_results
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.host_results import FORMATS
 from fxc.frontends.python_state import PythonState
-from fxc.frontends.seeded_generators import seeds_refused
-from fxc.frontends.unrecorded import is_unrecorded
+from fxc.frontends.unrecorded import is_unrecorded, seeds_refused
 
 _export_utils: Any = export_utils
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)

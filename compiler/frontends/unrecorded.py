@@ -1,13 +1,76 @@
-"""Calls that no trace records: assignments to the data of a tensor, and hooks on gradients."""
+"""Refuse to capture calls that no program has: seeds of generators, assignments to data, and hooks on gradients."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any, cast
 
 import torch
+from torch.cuda import random as cuda_random
 from torch.overrides import TorchFunctionMode
 
 from fxc.errors import TORCH_COMPILE, CaptureError
+
+SEED_BEFORE = f"seed before the call, or use {TORCH_COMPILE}"
+
+
+@contextmanager
+def seeds_refused() -> Generator[None, None, None]:
+    """CaptureError where this thread seeds a generator of the process, or sets its state, even if the model catches the error.
+
+    PyTorch's tracers may do so, as they restore the state. No mode of PyTorch sees these calls; PyTorch's Python functions make
+    them through the globals that are replaced here.
+    """
+    thread, refused = threading.get_ident(), list[CaptureError]()
+
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            name = _name_in_model(sys._getframe(1)) if threading.get_ident() == thread else None
+            if name is None:
+                return function(*args, **kwargs)
+            message = f"the model calls {name}, which seeds a random generator or sets its state, and a program cannot"
+            refused.append(CaptureError(message, hint=SEED_BEFORE))
+            raise refused[-1]
+
+        return run
+
+    known = torch.default_generator
+    methods: dict[str, Any] = {name: watched(getattr(known, name)) for name in ("manual_seed", "seed", "set_state")}
+    methods |= {name: getattr(known, name) for name in ("get_state", "initial_seed")}
+    generator = type("Generator", (torch.Generator,), {name: staticmethod(method) for name, method in methods.items()})()
+    replaced: list[tuple[Any, str, Any]] = [
+        (torch, "default_generator", generator),
+        (torch.random, "default_generator", generator),
+        (cuda_random, "_lazy_call", watched(cast("Any", cuda_random)._lazy_call)),
+    ]
+    with ExitStack() as stack:
+        for owner, name, value in replaced:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, value)
+        yield
+    if refused:
+        raise refused[0]
+
+
+def _name_in_model(frame: FrameType | None) -> str | None:
+    """PyTorch's function that the model has called, and that leads to ``frame``; None where PyTorch itself has called it."""
+    name = "Generator.manual_seed"
+    while frame is not None and (module := frame.f_globals.get("__name__")) in (*_MODULES, *_WRAPPERS):
+        if module in _MODULES:
+            name = f"{module}.{frame.f_code.co_name}"
+        frame = frame.f_back
+    caller = "" if frame is None else str(frame.f_globals.get("__name__"))
+    return None if caller.startswith("torch.") else name
+
+
+_MODULES = ("torch.random", "torch.cuda.random")
+_WRAPPERS = ("contextlib", "torch._compile", "torch._dynamo.eval_frame")
+"""Modules of functions that wrap those of ``_MODULES``."""
+
 
 _HOOKS = frozenset[Any]([torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook])
 """Methods that register a function of a gradient."""

@@ -51,8 +51,8 @@ from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import FxcError, InputError, KernelError, NoRuleError, TargetError
 from fxc.interpret import plan_level as plan_interpreter
-from fxc.interpret.scalar_ops import scalar_op
 from fxc.interpret.tile_level import launch, result_layouts, symbol_values
+from fxc.interpret.tile_ops import scalar_op
 
 Watch = Callable[[Operation, Sequence[Any], Mapping[SSAValue, Any]], None]
 """Called after each operation with the operation, its result values, and the visible values."""

@@ -19,8 +19,7 @@ from fxc.driver.runner import run_pipeline
 from fxc.measure.program_times import program_times
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.operators.costs import Costs
-from fxc.passes.rewriting.extraction import with_entry
-from fxc.passes.rewriting.outlining import outlined
+from fxc.passes.rewriting.outlining import outlined, with_entry
 from fxc.pipelines import parse_pipeline
 
 _FUSE = "convert-dist-to-torch,outline-repeated{shortest=8 least=4},optimize{reductions=true},inline,convert-torch-to-dist"

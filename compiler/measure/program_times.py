@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from fxc.codegen.triton.measure import EventClock, by_turns
+from fxc.codegen.triton.device import EventClock, by_turns
 from fxc.dialects.attributes.types import SYMBOLS, device, is_tensor
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.text.syntax import print_module
@@ -26,7 +26,7 @@ from fxc.errors import KernelError
 from fxc.interpret.example_values import Seeded
 from fxc.program.program import Program
 from fxc.runtime.autocast import float32_precisions
-from fxc.runtime.cpu_features import host_features
+from fxc.runtime.host_cpu import host_features
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
 
 SECONDS, FEWEST_TURNS, MOST_TURNS = 0.012, 4, 20

@@ -19,8 +19,7 @@ from pygments.lexers.python import PythonLexer
 from fxc.dialects.entry import find_entry
 from fxc.dialects.target import target_of
 from fxc.errors import WRITE_ELSEWHERE, InputError
-from fxc.report.calls import library_calls
-from fxc.report.kernels import Kernel, kernels
+from fxc.report.kernels import Kernel, kernels, library_calls
 from fxc.report.memory import MemoryTimeline, timelines
 from fxc.report.module_graphs import ModuleGraph, module_graph
 from fxc.report.recording import Recording

@@ -9,9 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from fxc.compilation.passes import Passes
 from fxc.dialects.text.syntax import print_module
-from fxc.driver.instrumentation import PassRun
+from fxc.driver.instrumentation import PassRun, PassStatistics, Statistics
 from fxc.driver.pipeline import passes_in
-from fxc.driver.statistics import PassStatistics, Statistics
 from fxc.passes.rewriting.remarks import remarking
 from fxc.program.program import Program
 

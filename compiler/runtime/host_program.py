@@ -16,7 +16,7 @@ from weakref import finalize
 import torch
 
 from fxc.runtime.arena import Arenas
-from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.host_cpu import CpuFeatures
 from fxc.runtime.native_kernel import TensorSpec
 
 _NUMBERS = count()

@@ -15,9 +15,8 @@ from typing import Any
 import llvmlite.binding
 
 from fxc.errors import KernelError
-from fxc.runtime.cpu_features import CpuFeatures, features_named, host_features
+from fxc.runtime.host_cpu import CpuFeatures, features_named, host_features, openmp_symbols
 from fxc.runtime.host_program import KernelCode
-from fxc.runtime.openmp import openmp_symbols
 
 llvm: Any = llvmlite.binding  # a module without types
 orc: Any = llvmlite.binding.orcjit

@@ -1,4 +1,7 @@
-"""A kernel as a Python function on tensors: check the arguments, allocate the results, and call the code."""
+"""A kernel as a Python function on tensors: check the arguments, allocate the results, call the code, and check its status.
+
+A check has no importable name; its origin is the call from which another process can make it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, nan
 from types import MappingProxyType
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -389,3 +393,48 @@ def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
     make = partial(fast, *arguments) if bytes is None else partial(memory_cache().new, bytes, *arguments)
     fill = spec.fill
     return make if fill is None else lambda: make().fill_(fill)
+
+
+T = TypeVar("T")
+
+_ORIGINS = WeakKeyDictionary[Any, tuple[str, tuple[Any, ...]]]()
+
+
+def made_by(name: str, made: T, *args: Any) -> T:
+    """Register ``made`` as the result of ``name(*args)``, for ``origin``."""
+    _ORIGINS[made] = name, args
+    return made
+
+
+def origin(value: Any) -> tuple[str, tuple[Any, ...]] | None:
+    """Return the name of the function that made ``value``, and its arguments; None if unknown."""
+    try:
+        return _ORIGINS.get(value)
+    except TypeError:  # unhashable, or not weakly referenceable
+        return None
+
+
+def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
+    """Return a check of a tensor against ``spec``: copies it if strides differ, raises InputError for other mismatches."""
+    names = CodeNames()
+    lines = [
+        f"if {all_of(spec_tests('value', names, spec))}: return value",
+        f"return {names.of(partial(_accepted, spec))}(value)",
+    ]
+    return made_by("expected", names.function(["value"], lines), spec)
+
+
+def _accepted(spec: TensorSpec, value: Any) -> torch.Tensor:
+    if complaint := spec.complaint(value):
+        raise InputError(f"{spec.name} {complaint}", hint="PyTorch's operator returned another tensor than it had promised")
+    return spec.laid_out(value)
+
+
+def passed(kernel: str, failures: Sequence[str]) -> Callable[[int], None]:
+    """Return a function that checks the status of ``kernel``: 0, or the 1-based index in ``failures``, then BoundsError."""
+
+    def check(status: int) -> None:
+        if status:
+            raise BoundsError(failures[status - 1], place=f"kernel {kernel}")
+
+    return made_by("passed", check, kernel, failures)

@@ -20,7 +20,7 @@ from torch.utils._pytree import TreeSpec
 
 from fxc.errors import InputError, PipelineError
 from fxc.runtime import autocast
-from fxc.runtime.autograd import DifferentiableSubgraph
+from fxc.runtime.autograd import DifferentiableSubgraph, HostSubgraph
 from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.entry import check, entry
 from fxc.runtime.first_call import Look
@@ -29,7 +29,6 @@ from fxc.runtime.lazy import around_transforms, takes_gradient, transforms_are_a
 from fxc.runtime.live_model import LiveModel
 from fxc.runtime.object_inputs import ObjectCall
 from fxc.runtime.signature import Signature
-from fxc.runtime.subgraph import HostSubgraph
 from fxc.runtime.units import bytes_text, duration
 
 FROM_DISK = "cached plan"

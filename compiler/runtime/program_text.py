@@ -31,10 +31,9 @@ from typing import Any
 import torch
 
 from fxc.runtime.arena import ArenaPart, Arenas, Place
-from fxc.runtime.expected import expected, origin, passed
 from fxc.runtime.host_program import HostFacts, HostProgram, KernelCode, Weight
 from fxc.runtime.memory_cache import MemoryCache, memory_cache
-from fxc.runtime.native_kernel import TensorSpec
+from fxc.runtime.native_kernel import TensorSpec, expected, origin, passed
 
 _NAMES = "\n# the objects that the names denote\n"
 

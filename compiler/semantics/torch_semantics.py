@@ -25,7 +25,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
-from fxc.runtime import second_backward
+from fxc.runtime import replacements
 from fxc.semantics.convert import convert
 from fxc.semantics.decompose import decompose
 from fxc.semantics.differentiate import Differentiator
@@ -123,7 +123,7 @@ class TorchSemantics:
         return self._differentiator.vjp(op, needs, cotangents, symbols_around(op), twice)
 
     def has_second_backward(self, operator: str) -> bool:
-        return operator in second_backward.NAMES
+        return operator in replacements.NAMES
 
     def retrace(
         self, function: FuncOp, level: str, arguments: Sequence[Attribute], symbols: DictionaryAttr | None

@@ -1,4 +1,4 @@
-"""Dynamic sizes as polynomials: sums of products of symbol names and integers.
+"""Dynamic sizes as polynomials: sums of products of symbol names and integers; and affine maps with such factors and divisors.
 
 ``"s0*s1 + 1"`` is a polynomial in ``s0`` and ``s1``. A text with other operations, such as ``"(s0 - 1)//2"``, is one name.
 """
@@ -15,9 +15,10 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir.affine import AffineBinaryOpKind, AffineExpr
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
+from xdsl.parser.affine_parser import AffineParser
+from xdsl.utils.mlir_lexer import MLIRToken
 
-from fxc.dialects.attributes.semi_affine import combined
 from fxc.dialects.attributes.types import Dim, sizes, strides
 
 Monomial: TypeAlias = tuple[str, ...]
@@ -221,3 +222,38 @@ def contiguous_steps(sizes: Sequence[Steps]) -> list[Steps]:
 def names_in(type: TensorType) -> list[str]:
     """The distinct names in the sizes and strides of a tensor type."""
     return sorted({name for number in (*sizes_of(type), *strides_of(type)) for name in names_of(number)})
+
+
+_KINDS: Mapping[str, AffineBinaryOpKind] = MappingProxyType(
+    {
+        "*": AffineBinaryOpKind.Mul,
+        "floordiv": AffineBinaryOpKind.FloorDiv,
+        "ceildiv": AffineBinaryOpKind.CeilDiv,
+        "mod": AffineBinaryOpKind.Mod,
+    }
+)
+
+
+def combined(kind: AffineBinaryOpKind, left: AffineExpr, right: AffineExpr) -> AffineExpr:
+    """The expression of two operands, simplified where it is affine."""
+    constants = isinstance(right, AffineConstantExpr) or (isinstance(left, AffineConstantExpr) and kind in _EITHER)
+    return AffineExpr.binary(kind, left, right) if constants or kind is _ADD else AffineBinaryOpExpr(kind, left, right)
+
+
+_ADD = AffineBinaryOpKind.Add
+_EITHER = (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)
+
+
+def replaced(expression: AffineExpr, leaf: Callable[[AffineExpr], AffineExpr]) -> AffineExpr:
+    """``expression`` with ``leaf`` applied to each constant, dimension and symbol."""
+    if isinstance(expression, AffineBinaryOpExpr):
+        return combined(expression.kind, replaced(expression.lhs, leaf), replaced(expression.rhs, leaf))
+    return leaf(expression)
+
+
+class SemiAffineParser(AffineParser):
+    """Parses products with symbols and quotients by them."""
+
+    def _create_binop_expr(self, lhs: AffineExpr, rhs: AffineExpr, binop: MLIRToken) -> AffineExpr:
+        kind = _KINDS.get(binop.text)
+        return super()._create_binop_expr(lhs, rhs, binop) if kind is None else combined(kind, lhs, rhs)

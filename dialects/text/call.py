@@ -19,8 +19,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
 from fxc.dialects.attributes.values import Tree, count_ssa, decode, encode, holds_region, region_names
-from fxc.dialects.text.call_lines import CallLines, Layout, Line
 from fxc.dialects.text.call_text import Arguments, CallReader, CallWriter
+from fxc.dialects.text.lexer import CallLines, Layout, Line
 from fxc.dialects.text.syntax import FxcParser, parse_isolated_region, parse_type, type_text
 
 

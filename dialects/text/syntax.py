@@ -24,10 +24,9 @@ from xdsl.printer import Printer
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
 
-from fxc.dialects.attributes.semi_affine import SemiAffineParser
+from fxc.dialects.attributes.size_polynomials import SemiAffineParser
 from fxc.dialects.attributes.values import isa, string_text
-from fxc.dialects.text.call_lines import CallLines
-from fxc.dialects.text.lexer import FxcLexer, closing
+from fxc.dialects.text.lexer import CallLines, FxcLexer, closing
 
 _written = WeakKeyDictionary[SSAValue, str]()
 _type_text = dict[Attribute, str]()

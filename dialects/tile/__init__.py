@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from fxc.dialects.tile.accumulation import AccumulateOp
 from fxc.dialects.tile.blocks import (
     CastOp,
     CompareOp,
@@ -33,12 +32,10 @@ from fxc.dialects.tile.blocks import (
     SplatOp,
     TransposeOp,
 )
-from fxc.dialects.tile.checks import AssertOp
 from fxc.dialects.tile.combine import DotOp, ReduceOp, ScanOp
-from fxc.dialects.tile.iteration import IterateOp, NextOp
+from fxc.dialects.tile.control import AssertOp, IterateOp, LastProgramOp, NextOp
 from fxc.dialects.tile.kernel import KernelOp, LaunchOp, ProgramIdOp, ReturnOp
-from fxc.dialects.tile.last_program import LastProgramOp
-from fxc.dialects.tile.memory import AtomicAddOp, AtomicMaxOp, AtomicMinOp, GatherOp, LoadOp, ScatterOp, StoreOp
+from fxc.dialects.tile.memory import AccumulateOp, AtomicAddOp, AtomicMaxOp, AtomicMinOp, GatherOp, LoadOp, ScatterOp, StoreOp
 from fxc.dialects.tile.memory import AtomicOp as AtomicOp
 from fxc.dialects.tile.schedule import ScheduleAttr
 from fxc.dialects.tile.types import PtrType

@@ -32,8 +32,8 @@ from fxc.dialects.attributes.values import (
 )
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.call import CallOp
-from fxc.dialects.text.call_lines import Layout
 from fxc.dialects.text.call_text import Arguments
+from fxc.dialects.text.lexer import Layout
 from fxc.dialects.torch_ops.schema import Schema
 
 _REAL = (IntegerAttr, FloatAttr)

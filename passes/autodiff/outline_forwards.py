@@ -81,8 +81,8 @@ from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.tile import LaunchOp
 from fxc.passes.analysis.call_graph import functions_of, symbol_users_in
 from fxc.passes.analysis.statistics import count
-from fxc.passes.rewriting.extraction import add_implementation, extracted, implementations, is_static
 from fxc.passes.rewriting.functions import Symbols
+from fxc.passes.rewriting.outlining import add_implementation, extracted, implementations, is_static
 from fxc.passes.rewriting.remarks import remark
 
 

@@ -77,8 +77,8 @@ from fxc.dialects.entry import argument_attributes, find_entry
 from fxc.dialects.plan import BOXED
 from fxc.passes.analysis.call_graph import functions_of, symbol_users_in
 from fxc.passes.analysis.statistics import count
-from fxc.passes.rewriting.extraction import add_implementation, extracted, implementations
 from fxc.passes.rewriting.functions import Symbols
+from fxc.passes.rewriting.outlining import add_implementation, extracted, implementations
 
 
 @dataclass(frozen=True)

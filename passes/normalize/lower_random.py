@@ -43,7 +43,7 @@ from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import is_default
 from fxc.passes.operators.sampling import RandomNumbers
 from fxc.passes.operators.table import operator_of
-from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.insertion import put_in_place
 
 SEEDS = (1 << 63) - 1
 """The number of seeds that ``randint`` samples from."""

@@ -12,7 +12,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import dtype, number, producer, rank
-from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.insertion import put_in_place
 
 ADDMM = "aten.addmm.default"
 _MM, _ADD, _VIEW = "aten.mm.default", "aten.add.Tensor", "aten.view.default"

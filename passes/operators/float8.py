@@ -11,8 +11,7 @@ from fxc.dialects.attributes.values import Tree, dtype_attr, float_attr, int_att
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype
-from fxc.passes.rewriting.decomposition import put_in_place
-from fxc.passes.rewriting.insertion import insert_call
+from fxc.passes.rewriting.insertion import insert_call, put_in_place
 
 
 def split_float8(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:

@@ -21,8 +21,7 @@ from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.matching import dtype, integers, number
 from fxc.passes.operators.bias import split_addmm, split_below_view
 from fxc.passes.operators.record import Factors, Flops, Operator, Parts, Role, SizesOf, When, each
-from fxc.passes.rewriting.decomposition import put_in_place
-from fxc.passes.rewriting.insertion import built_before, insert_call
+from fxc.passes.rewriting.insertion import built_before, insert_call, put_in_place
 from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, matrix_shape, static_sizes, transposed
 
 _FEWEST = 25

@@ -21,7 +21,7 @@ from fxc.passes.operators.index_expressions import Places
 from fxc.passes.operators.record import Operator, Parts, When, each
 from fxc.passes.operators.rules import ZERO, Elements, Index, Placed, python_arguments, result_dtype, shape_of
 from fxc.passes.operators.scalars import Scalar, Uncovered
-from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.insertion import put_in_place
 
 _STREAM_BITS = 40
 """The numbers of a stream begin at offset ``stream << 40``."""

@@ -20,7 +20,7 @@ from fxc.passes.operators.float8 import split_float8
 from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import INTEGERS, LARGEST, Scalar, computation_dtype, holds, machine_type
-from fxc.passes.rewriting.decomposition import decompose, put_in_place
+from fxc.passes.rewriting.insertion import decompose, put_in_place
 
 
 def dimensions(op: TorchOp) -> list[int]:

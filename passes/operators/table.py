@@ -28,7 +28,7 @@ from fxc.passes.operators import (
 )
 from fxc.passes.operators import random as randoms
 from fxc.passes.operators.record import Operator, Role
-from fxc.passes.rewriting.decomposition import decompose
+from fxc.passes.rewriting.insertion import decompose
 
 FAMILIES = (
     arithmetic,

@@ -21,7 +21,7 @@ from fxc.passes.analysis.matching import integer
 from fxc.passes.operators.record import Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import ZERO, Index, View, broadcast_index, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import Uncovered
-from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.insertion import put_in_place
 
 
 def _rank(op: TorchOp) -> int:

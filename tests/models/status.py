@@ -31,7 +31,7 @@ from torch.export import Dim
 
 import fxc
 from fxc.errors import FallbackWarning
-from fxc.report.calls import library_calls
+from fxc.report.kernels import library_calls
 from tests.models.library import ROWS, Row
 from tests.recorded_plans import recorded
 

@@ -16,7 +16,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from fxc.bridge.fake_mode import StaticFakeMode
+from fxc.bridge.static_world import StaticFakeMode
 from fxc.bridge.tensors import FakeWorld
 from fxc.semantics.inference import quiet
 from tests.opinfo_samples import sample_inputs

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from fxc.codegen.cpu.types import I1, I32, I64, PTR, Type, Value
-from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.host_cpu import CpuFeatures
 
 
 class ModuleText:

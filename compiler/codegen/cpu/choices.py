@@ -7,7 +7,7 @@ from math import prod
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.tile.kernel import SIZE
-from fxc.runtime.cpu_features import CpuFeatures, features_named, host_features
+from fxc.runtime.host_cpu import CpuFeatures, features_named, host_features
 
 SHARED_FROM = 1 << 15
 """Minimum number of elements of the largest tensor for which a kernel runs on several threads: the threshold of ATen's loops.

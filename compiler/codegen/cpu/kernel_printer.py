@@ -53,7 +53,7 @@ from fxc.dialects.tile import (
     TransposeOp,
 )
 from fxc.errors import FxcError, KernelError
-from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.host_cpu import CpuFeatures
 
 RULES = {**arith_rules.RULES, **assert_rules.RULES, **block_rules.RULES, **memory_rules.RULES, **reduce_rules.RULES}
 

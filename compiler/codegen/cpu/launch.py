@@ -25,10 +25,9 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
 from fxc.dialects.tile.kernel import INIT
 from fxc.errors import BoundsError, KernelError
-from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.host_cpu import CpuFeatures, openmp_symbols
 from fxc.runtime.native_kernel import NativeKernel, ScalarSpec, TensorSpec
 from fxc.runtime.object_cache import ObjectCache, default_cache_folder
-from fxc.runtime.openmp import openmp_symbols
 
 
 def compile_kernel(kernel: KernelOp, target: CpuAttr | None) -> Callable[[Sequence[Any]], None] | None:

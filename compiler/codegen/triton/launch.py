@@ -26,9 +26,8 @@ from fxc.codegen.triton.ahead_of_time import (
     compile_pool,
     triton_version,
 )
-from fxc.codegen.triton.device import compile_target, runs_on, target_here
+from fxc.codegen.triton.device import EventClock, by_turns, compile_target, runs_on, target_here
 from fxc.codegen.triton.kernel_source import Grid, KernelSource, programs_of
-from fxc.codegen.triton.measure import EventClock, by_turns
 from fxc.codegen.triton.printer import print_kernel
 from fxc.dialects import plan
 from fxc.dialects.attributes.types import IntType

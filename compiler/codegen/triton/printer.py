@@ -19,10 +19,9 @@ from fxc.bridge.location import node_name
 from fxc.codegen.triton.elementwise import cast, expression
 from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource, grid_of
 from fxc.codegen.triton.memory import STORES, write_memory
-from fxc.codegen.triton.names import RESERVED, python_name
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
 from fxc.codegen.triton.reductions import unread
-from fxc.codegen.triton.spelling import signature_type
+from fxc.codegen.triton.spelling import RESERVED, python_name, signature_type
 from fxc.codegen.triton.writer import HELPERS, KernelWriter, refusal
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.text.diagnostics import user_line

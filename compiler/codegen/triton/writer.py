@@ -11,8 +11,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.codegen.triton.index_range import IndexRanges
-from fxc.codegen.triton.names import value_names
-from fxc.codegen.triton.spelling import constant_value, dtype, full, literal
+from fxc.codegen.triton.spelling import constant_value, dtype, full, literal, value_names
 from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp, SplatOp

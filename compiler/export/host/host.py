@@ -21,7 +21,7 @@ from fxc.bridge.nesting import OUTPUTS
 from fxc.bridge.nesting import spec_of as nesting_of
 from fxc.bridge.values import torch_dtype, value_of
 from fxc.codegen.cpu.choices import shares_work
-from fxc.codegen.triton.names import python_name
+from fxc.codegen.triton.spelling import python_name
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
 from fxc.dialects.attributes.types import is_tensor
@@ -36,10 +36,10 @@ from fxc.export.host.kernels import Kernels, failures, kernel_of
 from fxc.export.host.memory import spec_of, tensor_text
 from fxc.export.plan_time_values import frozen_results
 from fxc.program.program import Program
-from fxc.runtime.expected import passed
+from fxc.runtime.cuda_graphs import Streams
 from fxc.runtime.host_program import Weight
 from fxc.runtime.memory_cache import memory_cache
-from fxc.runtime.streams import Streams
+from fxc.runtime.native_kernel import passed
 
 
 class Host:

@@ -17,7 +17,7 @@ from fxc.dialects.target import CpuAttr, target_of
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp
 from fxc.errors import KernelError
-from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.host_cpu import CpuFeatures
 from fxc.runtime.host_program import KernelCode
 from fxc.runtime.native_kernel import TensorSpec
 
@@ -58,7 +58,7 @@ class Kernels:
         """The functions of all native kernels, by name."""
         if not self.launched or self.features is None:
             return {}
-        from fxc.codegen.cpu.host_kernels import load_kernels
+        from fxc.codegen.cpu.machine_code import load_kernels
 
         names, stored = sorted(self.launched), self.stored
         if stored is not None and stored.key == KernelCode.key_of(self.features) and set(names) <= set(stored.names):
@@ -72,7 +72,7 @@ class Kernels:
         """The machine code of all native kernels; None if there are none."""
         if not self.launched or self.features is None:
             return None
-        from fxc.codegen.cpu.host_kernels import compile_kernels
+        from fxc.codegen.cpu.machine_code import compile_kernels
 
         kernels = [op for op in self.module.ops if isinstance(op, KernelOp) and op.sym_name.data in self.launched]
         code = compile_kernels(kernels, self.features)

@@ -1,4 +1,4 @@
-"""Print a function of the ``plan`` level as readable Python: one statement per op, with the user's lines as comments."""
+"""Print a function of the ``plan`` level as readable Python: a statement per op, with lines of the user in comments."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 import torch
 from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.bridge.callables import check_attribute, check_method, resolve_function, resolve_higher_order
-from fxc.bridge.location import node_name
+from fxc.bridge.location import node_name, stack_trace
 from fxc.bridge.values import run_time_constant, value_of
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import SHORT_LIVED
 from fxc.dialects.attributes.types import IntType, is_tensor
-from fxc.dialects.attributes.values import RegionAttr, Tree
+from fxc.dialects.attributes.values import RegionAttr, Tree, isa
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
@@ -43,11 +44,10 @@ from fxc.errors import FxcError, InputError
 from fxc.export.fx import returns_sequence
 from fxc.export.host.host import Host, text_of
 from fxc.export.host.kernels import failures, kernel_of
-from fxc.export.host.locations import SOURCE, SourceLines, node_names
 from fxc.export.host.memory import alloc_in_arena, contents, initialised, is_address, is_certain, spec_of, tensor_text
 from fxc.export.plan_time_values import is_once
 from fxc.runtime.arena import ArenaPart, Arenas, NewArenas, Place
-from fxc.runtime.expected import expected
+from fxc.runtime.native_kernel import expected
 
 Rule = Callable[["FunctionPrinter", Any], None]
 
@@ -415,3 +415,45 @@ def guests(block: Block) -> Mapping[SSAValue, Sequence[int]]:
 
 def _is_there(value: SSAValue) -> bool:
     return is_tensor(value.type) and types.device(value.type) != "cpu"
+
+
+SOURCE = "tile.source"
+"""The attribute that lists the nodes that a kernel computes; a launch has one if its list differs from the kernel's."""
+
+_WIDTH, _NAMES = 120, 60
+"""The maximum length, in characters, of a comment with a source line and of one with names."""
+
+
+class SourceLines:
+    """Comments with the user's source lines; a line that repeats the one before is omitted."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def comment(self, location: Attribute) -> Iterator[str]:
+        """``# model.py:12: return self.linear(x)``, unless the op before has the same line."""
+        text = _place(location)
+        if text and text != self._last:
+            self._last = text
+            yield f"# {text}"[:_WIDTH]
+
+
+def _place(location: Attribute) -> str:
+    lines = (stack_trace(location) or "").strip().splitlines()
+    frames = [i for i, line in enumerate(lines) if line.strip().startswith('File "')]
+    if not frames:
+        return ""
+    own = [i for i in frames if "/torch/" not in lines[i]]
+    at = (own or frames)[-1]
+    file, number, *_ = lines[at].strip().removeprefix('File "').replace('", line ', ",").split(",")
+    code = lines[at + 1].strip() if at + 1 < len(lines) and at + 1 not in frames else ""
+    return f"{file.rpartition('/')[2]}:{number}" + (f": {code}" if code else "")
+
+
+def node_names(kernel: Operation) -> str:
+    """The FX nodes that a kernel or a launch computes: ``mul, gelu``."""
+    listed = kernel.attributes.get(SOURCE)
+    items = [item.data for item in listed.data if isinstance(item, StringAttr)] if isa(listed, ArrayAttr) else []
+    names = [item.partition(" = ")[0].partition(":")[0] for item in items]
+    text = ", ".join(dict.fromkeys(names))
+    return text if len(text) <= _NAMES else f"{text[:_NAMES].rpartition(',')[0]}, ..."

@@ -16,8 +16,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.semi_affine import combined
-from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.dialects.attributes.size_polynomials import Steps, combined
 from fxc.passes.analysis.index.forms import Atom, Form, Quotient, Symbol
 from fxc.passes.analysis.index.ranges import remainders_of
 

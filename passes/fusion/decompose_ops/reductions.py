@@ -15,7 +15,7 @@ from fxc.passes.analysis.matching import dtype, integer, integers, is_default, i
 from fxc.passes.operators.rules import Reduction, View
 from fxc.passes.operators.table import is_computed_by_kernels, operator_of
 from fxc.passes.operators.views import reshape
-from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.insertion import put_in_place
 
 _SUM, _VIEW = "aten.sum.dim_IntList", "aten.view.default"
 

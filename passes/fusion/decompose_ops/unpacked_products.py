@@ -13,8 +13,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype
 from fxc.passes.operators.unpacked import unpacked_product
-from fxc.passes.rewriting.decomposition import put_in_place
-from fxc.passes.rewriting.insertion import insert_call
+from fxc.passes.rewriting.insertion import insert_call, put_in_place
 from fxc.passes.rewriting.matrix_products import transposed
 
 

@@ -14,8 +14,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineBinaryOpKind, AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.semi_affine import combined
-from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in, sizes_of, strides_of
+from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, combined, names_in, sizes_of, strides_of
 from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, tensor_type
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import KernelOp, LastProgramOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr

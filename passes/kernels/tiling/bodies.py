@@ -9,7 +9,7 @@ from xdsl.dialects import arith, cf
 from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.tile import IterateOp, NextOp, ReduceOp, SelectOp
-from fxc.dialects.tile.iteration import structure
+from fxc.dialects.tile.control import structure
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.kernels.tiling import gathers
 from fxc.passes.kernels.tiling.loop_nests import LoopPlan, Nest

@@ -14,8 +14,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
 
-from fxc.dialects.attributes.semi_affine import replaced
-from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.dialects.attributes.size_polynomials import Steps, replaced
 from fxc.dialects.tile import AssertOp, GatherOp, IterateOp, LoadOp
 from fxc.dialects.tile.types import PtrType
 from fxc.passes.analysis.index.forms import Atom, Form, Quotient, Symbol

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.tile import IterateOp, MathOp
-from fxc.dialects.tile.iteration import structure
+from fxc.dialects.tile.control import structure
 from fxc.passes.analysis.index.forms import Atom, Form, Symbol
 from fxc.passes.kernels.tiling.gathers import PLACED, extract_of
 from fxc.passes.kernels.tiling.loop_nests import LoopPlan

@@ -47,9 +47,8 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.memory import writes_anything
 from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
 from fxc.passes.analysis.statistics import count
-from fxc.passes.library.fuse_attention.closed import ClosedValues
 from fxc.passes.library.fuse_attention.masks import Biases
-from fxc.passes.library.fuse_attention.recognition import SOFTMAXES, recognize
+from fxc.passes.library.fuse_attention.recognition import SOFTMAXES, ClosedValues, recognize
 from fxc.passes.library.fuse_attention.replacement import SDPA, Replacement, fitted, put
 from fxc.passes.rewriting.insertion import built_before, insert_call
 from fxc.passes.rewriting.remarks import remark

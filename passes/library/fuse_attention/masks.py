@@ -14,9 +14,8 @@ from fxc.dialects.attributes.values import bool_attr, dtype_attr, float_attr, in
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype
-from fxc.passes.library.fuse_attention.closed import ClosedValues
 from fxc.passes.library.fuse_attention.products import expanded, regrouped, sizes_of
-from fxc.passes.library.fuse_attention.recognition import Attention, Mask
+from fxc.passes.library.fuse_attention.recognition import Attention, ClosedValues, Mask
 from fxc.passes.operators.scalars import LARGEST
 from fxc.passes.rewriting.insertion import insert_call
 

@@ -1,15 +1,17 @@
-"""A loop with a separate trip count for each lane."""
+"""Control flow: a loop with a separate trip count for each lane, code of the last program only, and assertions on data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import StringAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    prop_def,
     region_def,
     traits_def,
     var_operand_def,
@@ -17,10 +19,23 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import HasParent, IsTerminator, Pure, is_side_effect_free
+from xdsl.traits import (
+    HasParent,
+    IsolatedFromAbove,
+    IsTerminator,
+    MemoryWriteEffect,
+    NoTerminator,
+    Pure,
+    RecursiveMemoryEffect,
+    is_side_effect_free,
+)
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.base.op_rules import local
+from fxc.dialects.text.syntax import parse_isolated_region
+from fxc.dialects.tile.kernel import KernelOp, ProgramIdOp
 from fxc.dialects.tile.types import (
+    PtrType,
     TileEffects,
     TileOp,
     check_block,
@@ -143,3 +158,80 @@ def _describe(block: Block, numbers: dict[SSAValue, object], found: list[object]
             numbers[result] = "inside", len(numbers)
         for region in op.regions:
             _describe(region.block, numbers, found)
+
+
+@irdl_op_definition
+class LastProgramOp(TileOp):
+    """``tile.last_program (%p = %parts, %y = %total) : !tile.ptr<f32>, !tile.ptr<f32> { ... }``: the end of a kernel.
+
+    The last program that reaches the op runs the body, after all programs have reached it, so it can load their stores.
+    Operands are distinct pointers of the kernel; the body uses no other values from outside. The op is directly before
+    ``tile.return``, in a kernel with a static, nonempty grid.
+    """
+
+    name = "tile.last_program"
+    pointers = var_operand_def(PtrType)
+    body = region_def("single_block")
+    traits = traits_def(HasParent(KernelOp), IsolatedFromAbove(), NoTerminator(), RecursiveMemoryEffect())
+
+    @classmethod
+    def of(cls, pointers: Sequence[SSAValue], body: Block) -> LastProgramOp:
+        """``body`` has an argument for each of ``pointers``."""
+        return cls.create(operands=pointers, regions=[Region(body)])
+
+    def verify_(self) -> None:
+        kernel = self.parent_op()
+        if list(self.operand_types) != list(self.body.block.arg_types):
+            raise VerifyException("tile.last_program: the arguments of the body have the types of the pointers")
+        if len(set(self.pointers)) < len(self.pointers) or any(value.owner is not self.parent for value in self.pointers):
+            raise VerifyException("tile.last_program: it takes pointers of the kernel, each once")
+        if any(isinstance(op, ProgramIdOp) for op in self.body.walk()):
+            raise VerifyException("tile.last_program: there is no tile.program_id in it, as any program may be the last")
+        if isinstance(kernel, KernelOp) and (kernel.is_dynamic or not prod(kernel.programs)):
+            raise VerifyException("tile.last_program: the grid of the kernel must be known, and have a program")
+        if self.parent is not None and self.next_op is not self.parent.last_op:
+            raise VerifyException("tile.last_program: it must be directly before tile.return")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_bindings(printer, self.body.block.args, self.pointers)
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, self.operand_types)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LastProgramOp:
+        pairs = parse_bindings(parser)
+        _, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        position = parser.pos
+        types = parse_types(parser)
+        operands = parser.resolve_operands([pointer for _, pointer in pairs], types, position)
+        arguments = [argument.resolve(type) for (argument, _), type in zip(pairs, types, strict=True)]
+        body = parse_isolated_region(parser, arguments)
+        return cls.create(operands=operands, attributes=attributes, regions=[body])
+
+
+@irdl_op_definition
+class AssertOp(IRDLOperation, TileEffects):
+    """``tile.assert %ok, "index out of range" : vector<16xi1>``: the launch is an error where a lane is false.
+
+    The kernel continues, so it must handle such a lane safely. On a CPU the launch raises fxc.errors.BoundsError after the
+    kernel has finished; on a GPU it is a device-side assertion, as in PyTorch's kernels.
+    """
+
+    name = "tile.assert"
+    condition = operand_def()
+    message = prop_def(StringAttr)
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
+
+    @classmethod
+    def of(cls, condition: SSAValue, message: str) -> AssertOp:
+        return cls.create(operands=[condition], properties={"message": StringAttr(message)})
+
+    @local
+    def verify_(self) -> None:
+        check_type("tile.assert: the condition", self.condition.type, with_element(self.condition.type, i1))
