@@ -39,7 +39,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fxc.distributed import LAYOUTS, process_group
 from fxc.measure.links import measure
-from fxc.passes.dist.timeline import COMPUTE
+from fxc.passes.dist.links import COMPUTE
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
 example: Any = import_module("train_convnext")

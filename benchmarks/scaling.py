@@ -30,9 +30,8 @@ from xdsl.ir import Operation
 import fxc
 from fxc import torch_compile
 from fxc.distributed import LAYOUTS
-from fxc.measure.operation_times import fuse_for_host, operation_times
-from fxc.passes.dist.links import ATTRIBUTE, Link, links_attr, read_links
-from fxc.passes.dist.timeline import COMPUTE, Timeline, simulate
+from fxc.measure.program_times import fuse_for_host, operation_times
+from fxc.passes.dist.links import ATTRIBUTE, COMPUTE, Link, Timeline, links_attr, read_links, simulate
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
 example: Any = import_module("train_convnext")

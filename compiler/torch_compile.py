@@ -37,8 +37,7 @@ from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.joint_graph import import_joint, name_as_written, name_modules
-from fxc.frontends.layouts import Layouts
-from fxc.frontends.object_arguments import ObjectArguments, without_objects
+from fxc.frontends.layouts import Layouts, ObjectArguments, without_objects
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
 from fxc.pipelines import AOT, AOT_INFERENCE, parse_pipeline

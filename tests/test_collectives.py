@@ -13,10 +13,9 @@ import fxc
 from fxc.api import compile_graph
 from fxc.dialects.dist import CollectiveOp
 from fxc.measure.links import measure
-from fxc.measure.operation_times import fuse_for_host, operation_times
+from fxc.measure.program_times import fuse_for_host, operation_times
 from fxc.options import Options
-from fxc.passes.dist.links import COLLECTIVES, Link, Links, links_attr
-from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, Timeline, simulate
+from fxc.passes.dist.links import COLLECTIVES, COMMUNICATION, COMPUTE, Link, Links, Timeline, links_attr, simulate
 from fxc.program.program import new_context
 from fxc.testing import parse, run_pass
 from tests.ranks import run

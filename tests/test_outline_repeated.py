@@ -20,7 +20,7 @@ from fxc.passes import load as load_pass
 from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.fusion.outline_repeated.outline_repeated import OutlineRepeatedPass
-from fxc.passes.fusion.outline_repeated.suffix_array import Repeat, repeats
+from fxc.passes.fusion.outline_repeated.repeated_ops import Repeat, repeats
 from fxc.passes.rewriting.outlining import NO_INLINE
 from fxc.program.program import entry_function
 from tests.models.captures import capture_of

@@ -20,13 +20,12 @@ from fxc.dialects.autodiff import OFFLOADED
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.driver.runner import run_pipeline
 from fxc.errors import PipelineError
-from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.joint_graph import can_be_offloaded, joint_graph, mark_results, must_run
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.joint import offload_saved
 from fxc.passes.joint.partition_min_cut.budgets import MOST, Budget, best_choices, evenly, peak_of
-from fxc.passes.joint.partition_min_cut.dataflow import Dataflow
+from fxc.passes.joint.partition_min_cut.dataflow import LONGEST_CHAIN, Dataflow
 from fxc.passes.joint.partition_min_cut.minimum_cut import SINK, SOURCE, Network, Partition, UnboundedCut
-from fxc.passes.joint.partition_min_cut.recomputation import LONGEST_CHAIN
 from fxc.passes.joint.split_joint import split_joint
 from fxc.pipelines import parse_pipeline
 from fxc.program.program import new_context

@@ -22,7 +22,7 @@ from fxc.dialects.autodiff import TANGENT
 from fxc.dialects.entry import find_entry
 from fxc.frontends.import_fx import import_fx
 from fxc.measure.peak import peak_bytes
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.operators.peak_memory import MemoryUse, Simulation, TrainingStep, operations_of, returned_by
 from fxc.testing import parse, run_pass
 from fxc.torch_compile import capture_joint

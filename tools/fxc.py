@@ -13,12 +13,11 @@ from fxc.errors import nearest
 from fxc.tools import (
     capture_commands,
     compile_command,
+    distributed_commands,
     lookup_commands,
-    measure_links_command,
     memory_command,
     report_command,
     run_command,
-    timeline_command,
     translate_command,
 )
 from fxc.tools.command_line import EXIT_CODES, exit_code, run_in_process, version_option
@@ -68,8 +67,8 @@ for _command in (
     translate_command.translate_command,
     report_command.report_command,
     memory_command.memory_command,
-    timeline_command.timeline_command,
-    measure_links_command.measure_links_command,
+    distributed_commands.timeline_command,
+    distributed_commands.measure_links_command,
     lookup_commands.passes_command,
     lookup_commands.ops_command,
 ):

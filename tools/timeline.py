@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects.dist import GroupOp, MeshOp
 from fxc.driver.runner import read_module, run_pipeline
 from fxc.errors import InputError
-from fxc.passes.dist.timeline import COMMUNICATION, COMPUTE, NO_TIMES, Timeline, simulate
+from fxc.passes.dist.links import COMMUNICATION, COMPUTE, NO_TIMES, Timeline, simulate
 from fxc.pipelines import parse_pipeline
 from fxc.program.program import new_context
 from fxc.runtime.units import bytes_text
@@ -44,7 +44,7 @@ def simulated(
         if measure:
             from torch import set_num_threads
 
-            from fxc.measure.operation_times import fuse_for_host, operation_times
+            from fxc.measure.program_times import fuse_for_host, operation_times
 
             set_num_threads(1)
             fuse_for_host(context, each)

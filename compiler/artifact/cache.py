@@ -35,8 +35,8 @@ from fxc.artifact.archive import PROGRAM, Artifact, Reader, unpacked
 from fxc.bridge.location import places
 from fxc.dialects.target import CpuAttr, target_of
 from fxc.dialects.text.syntax import parse_module, print_module
-from fxc.dialects.torch_ops.declaration import OperatorDeclOp
-from fxc.dialects.torch_ops.namespaces import is_process_call
+from fxc.dialects.torch_ops.operators import OperatorDeclOp
+from fxc.dialects.torch_ops.schema import is_process_call
 from fxc.program.program import Program, state_names
 from fxc.runtime import autocast
 from fxc.runtime.autocast import float32_precisions

@@ -10,8 +10,8 @@ from torch.fx import GraphModule, Node
 from xdsl.dialects.builtin import NameLoc, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from fxc.bridge.annotations import annotation_text
 from fxc.bridge.callables import function_name, is_allowed
+from fxc.bridge.instances import annotation_text
 from fxc.bridge.location import ModuleStack, node_location, with_regions
 from fxc.bridge.modules import declare_module, modules_of
 from fxc.bridge.operators import flags_of, is_overload, operator_name, schema_text

@@ -19,7 +19,6 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, TupleType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
-from fxc.bridge.annotations import annotation_of
 from fxc.bridge.callables import (
     check_attribute,
     check_method,
@@ -27,6 +26,7 @@ from fxc.bridge.callables import (
     resolve_higher_order,
     resolve_operator,
 )
+from fxc.bridge.instances import annotation_of
 from fxc.bridge.location import node_meta, node_name, note, region_location
 from fxc.bridge.modules import build_module
 from fxc.bridge.nesting import INPUTS, NAMES, OUTPUTS, spec_of

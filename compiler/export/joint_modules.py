@@ -23,9 +23,9 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.errors import CaptureError
 from fxc.export.graph_module import to_fx
-from fxc.frontends.object_arguments import is_object
+from fxc.frontends.layouts import is_object
 from fxc.passes.analysis.joint_graph import is_number, returned
-from fxc.passes.analysis.write_backs import MUTATES
+from fxc.passes.analysis.written_arguments import MUTATES
 from fxc.program.program import Program
 
 

@@ -1,12 +1,12 @@
-"""Measure the run time of programs, for passes that choose between variants of a program."""
+"""Measure the run time of programs, for passes that choose between variants, and of operations one by one, for a timeline."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
+from math import inf, isfinite
 from time import perf_counter
 from timeit import timeit
 from typing import Any
@@ -15,15 +15,26 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from fxc.codegen.contract import target_named
 from fxc.codegen.triton.device import EventClock, by_turns
 from fxc.dialects.attributes.types import SYMBOLS, device, is_tensor
+from fxc.dialects.base.effects import inner_operations
+from fxc.dialects.context import FxcContext
+from fxc.dialects.dist import CollectiveOp, WaitOp
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.target import HOST, set_target
 from fxc.dialects.text.syntax import print_module
-from fxc.dialects.torch_ops.namespaces import is_onednn
+from fxc.dialects.torch_ops.schema import is_onednn
+from fxc.driver.runner import run_pipeline
 from fxc.errors import KernelError
+from fxc.export.graph_module import to_fx
 from fxc.interpret.example_values import Seeded
+from fxc.passes.analysis.structural_key import Structures
+from fxc.passes.operators.costs import Costs
+from fxc.passes.rewriting.outlining import outlined, with_entry
+from fxc.pipelines import parse_pipeline
 from fxc.program.program import Program
 from fxc.runtime.autocast import float32_precisions
 from fxc.runtime.host_cpu import host_features
@@ -135,7 +146,6 @@ def _runs(modules: Sequence[ModuleOp]) -> list[_Run | None]:
 
 def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
     """Compile ``main`` and run it once on random arguments; None if it cannot run here or oneDNN is disabled for it."""
-    from fxc.export.graph_module import to_fx
 
     if not torch.backends.mkldnn.enabled and any(map(is_onednn, module.walk())):
         return None
@@ -159,3 +169,38 @@ def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
 
 def _main(module: ModuleOp) -> FuncOp:
     return next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
+
+
+_FUSE = "convert-dist-to-torch,outline-repeated{shortest=8 least=4},optimize{reductions=true},inline,convert-torch-to-dist"
+
+
+def fuse_for_host(context: FxcContext, module: ModuleOp) -> None:
+    """Make the operations of ``module`` those that run on this machine: kernels, calls and collectives."""
+    set_target(module, target_named(HOST))
+    run_pipeline(context, module, parse_pipeline(_FUSE))
+
+
+def operation_times(context: FxcContext, module: ModuleOp, function: FuncOp) -> dict[Operation, float]:
+    """The microseconds of each computation of ``function``, lowered and run alone with random tensors; equal ones once.
+
+    Those that cannot run alone are missing.
+    """
+    costs, structures = Costs(function), Structures()
+    keys, alone = dict[Operation, Hashable](), dict[Hashable, ModuleOp]()
+    for op in inner_operations(function):
+        if isinstance(op, (CollectiveOp, WaitOp)) or costs.of(op).time <= 0:
+            continue
+        found = structures.of(op)
+        if reads := _tensors(found.reads):
+            keys[op] = found.key
+            if found.key not in alone:
+                alone[found.key] = with_entry(module, outlined("main", [op], reads, op.results))
+                run_pipeline(context, alone[found.key], parse_pipeline("lower-kernels,lower-to-plan"))
+    times = program_times([*alone.values()], warm=True) if alone else None
+    known = dict(zip(alone, times or (), strict=times is not None))
+    return {op: 1e3 * known[key] for op, key in keys.items() if isfinite(known.get(key, float("inf")))}
+
+
+def _tensors(values: list[SSAValue]) -> list[SSAValue]:
+    """The distinct ``values``; none of them where one is no tensor."""
+    return list(dict.fromkeys(values)) if all(is_tensor(value.type) for value in values) else []

@@ -24,8 +24,7 @@ from fxc.dialects.fx import IN_PLACE_OPERATORS, CallFunctionOp, CallMethodOp, Ca
 from fxc.dialects.text.diagnostics import one_line
 from fxc.errors import CaptureError, FxcError
 from fxc.passes.patterns.traced.engine import flaw
-from fxc.patterns.trace import PythonFunction, name_of, parameter_count, trace_at_inputs, with_numbers
-from fxc.patterns.write_backs import functional, with_written
+from fxc.patterns.trace import PythonFunction, functional, name_of, parameter_count, trace_at_inputs, with_numbers, with_written
 from fxc.semantics.inference import quiet
 from fxc.semantics.snippets import trace_at
 

@@ -34,9 +34,18 @@ from fxc.patterns.equation import (
     same_count,
     same_parameters,
 )
-from fxc.patterns.trace import PythonFunction, name_of, parameters_of, trace_at_inputs, with_numbers
+from fxc.patterns.trace import (
+    PythonFunction,
+    as_module,
+    functional,
+    name_of,
+    parameters_of,
+    trace_at_inputs,
+    with_numbers,
+    with_written,
+    without_dead,
+)
 from fxc.patterns.try_out import try_out as compare
-from fxc.patterns.write_backs import as_module, functional, with_written, without_dead
 from fxc.program.program import Program
 from fxc.semantics.snippets import trace_at
 

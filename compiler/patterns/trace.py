@@ -1,19 +1,26 @@
-"""Trace a Python function to a block of operations, for patterns: to ATen at operand types, or to calls by symbolic_trace."""
+"""Trace a Python function to a block of operations, for patterns: to ATen at operand types, or to calls by symbolic_trace.
+
+Snippets have no mutation: the new values of written parameters are outputs, or dropped where only the results count.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 import torch
 import torch.overrides
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.tensors import FakeWorld, type_of
 from fxc.dialects.attributes.types import (
+    SYMBOLS,
     FloatType,
     IntType,
     device,
@@ -25,10 +32,15 @@ from fxc.dialects.attributes.types import (
     tensor_type,
 )
 from fxc.dialects.attributes.values import leaves, map_tree, scalar_attr, scalar_of, str_attr
-from fxc.dialects.equations import COMPOSITE, Snippet, snippet_of
+from fxc.dialects.base.effects import has_side_effect, writes
+from fxc.dialects.equations import COMPOSITE, Snippet, body_of, function_of, needed_operations, snippet_of
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.text.diagnostics import one_line
-from fxc.errors import CaptureError
+from fxc.errors import CaptureError, FxcError
+from fxc.passes.analysis.written_arguments import MUTATES
+from fxc.passes.normalize.functionalize import FunctionalizePass
+from fxc.passes.rewriting.unpacking import unpack_tuples
+from fxc.program.program import new_context
 from fxc.semantics.snippets import of_values, trace_values
 from fxc.semantics.trace import first_line
 
@@ -187,3 +199,47 @@ def _without_defaults(function: PythonFunction) -> PythonFunction:
     if count >= len(plain):
         raise CaptureError(f"{name_of(function)} has defaults beside {count} parameters", hint="wrap it: lambda x: ...")
     return plain[count]
+
+
+def as_module(snippet: Snippet, symbols: DictionaryAttr | None) -> ModuleOp:
+    """A module with the operations of ``snippet``, which move into its only function."""
+    declarations: list[Operation] = [each.clone() for each in snippet.operators.values()]
+    return ModuleOp([*declarations, function_of(snippet)], {} if symbols is None else {SYMBOLS: symbols})
+
+
+def functional(snippet: Snippet, symbols: DictionaryAttr | None) -> tuple[Snippet, dict[int, int]]:
+    """``snippet`` without mutation, and parameter -> output with its new value. CaptureError if a write remains."""
+    if not any(writes(op) for op in snippet.block.ops):
+        return snippet, {}
+    module = as_module(snippet, symbols)
+    try:
+        FunctionalizePass().apply(new_context(), module)
+    except FxcError as error:
+        raise CaptureError(f"its writes cannot be removed: {error.message}", hint=error.hint) from error
+    unpack_tuples(module)
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    marks = [each.data.get(MUTATES) for each in function.res_attrs or ()]
+    found = body_of(function)
+    new = {mark.value.data: place for place, mark in enumerate(marks) if isinstance(mark, IntegerAttr)}
+    return replace(snippet, block=found.block, outputs=found.outputs), new
+
+
+def with_written(snippet: Snippet, new: dict[int, int], kept: Collection[int]) -> Snippet:
+    """``snippet`` that returns its results and the new values of ``kept``, without operations that compute nothing else."""
+    results = [value for place, value in enumerate(snippet.outputs) if place not in new.values()]
+    changed = replace(snippet, outputs=[*results, *(snippet.outputs[new[i]] for i in sorted(kept))])
+    return without_dead(changed)
+
+
+def without_dead(snippet: Snippet) -> Snippet:
+    """``snippet`` without operations that compute nothing that it returns, and have no effect."""
+    needed = needed_operations(snippet)
+    for op in reversed(list(snippet.block.ops)):
+        if (
+            op not in needed
+            and not has_side_effect(op)
+            and not writes(op)
+            and not any(result.first_use for result in op.results)
+        ):
+            snippet.block.erase_op(op)
+    return snippet

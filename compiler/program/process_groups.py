@@ -20,7 +20,7 @@ from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import CollectiveError
 from fxc.passes.analysis.joint_graph import returned
-from fxc.passes.analysis.write_backs import MUTATES
+from fxc.passes.analysis.written_arguments import MUTATES
 
 if TYPE_CHECKING:
     from fxc.program.program import Program

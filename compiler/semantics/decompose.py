@@ -24,7 +24,7 @@ from fxc.dialects.fx import OutputOp
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.torch_ops.namespaces import FOREACH
+from fxc.dialects.torch_ops.schema import FOREACH
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes

@@ -21,7 +21,7 @@ from fxc.dialects.attributes.types import NUMBERS, BoolType, FloatType, is_tenso
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
-from fxc.dialects.torch_ops.namespaces import is_mkl_or_onednn
+from fxc.dialects.torch_ops.schema import is_mkl_or_onednn
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter, ResultCountError
 from fxc.semantics.any_sizes import other_answers

@@ -12,9 +12,7 @@ from fxc.dialects.attributes.types import TORCH_TYPES
 from fxc.dialects.attributes.values import TORCH_ATTRIBUTES
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.dialects.torch_ops.declaration import OperatorDeclOp
-from fxc.dialects.torch_ops.higher_order import HigherOrderOp
-from fxc.dialects.torch_ops.operators import TABLE, make_op_class, op_class, table, torch_op
+from fxc.dialects.torch_ops.operators import TABLE, HigherOrderOp, OperatorDeclOp, make_op_class, op_class, table, torch_op
 from fxc.dialects.torch_ops.schema import Schema, parse_schema
 
 __all__ = [

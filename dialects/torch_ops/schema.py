@@ -1,4 +1,4 @@
-"""PyTorch's operator schemas, parsed from their text: ``(Tensor(a!) self, *, Scalar alpha=1) -> Tensor(a!)``."""
+"""PyTorch's operator schemas, parsed from their text, ``(Tensor(a!) self, *, Scalar alpha=1) -> Tensor(a!)``; namespaces."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+
+from xdsl.ir import Operation
 
 _ALIAS = re.compile(r"(?<=[\w\])?])(?<!Dict)(?<!Future)(?<!Await)(?<!RRef)\(([^()]*)\)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'')
@@ -140,3 +142,32 @@ def _outside_strings(text: str) -> Iterator[tuple[int, str, int]]:
             continue
         depth += (char in "([") - (char in ")]")
         yield i, char, depth
+
+
+FOREACH = "aten._foreach_"
+"""The name prefix of operators that apply to each tensor of a list."""
+
+
+def is_foreach(op: Operation) -> bool:
+    """Whether ``op`` applies to each tensor of a list."""
+    return op.name.startswith(f"torch.{FOREACH}")
+
+
+def is_prim(op: Operation) -> bool:
+    """Whether ``op`` is a ``prims`` operator, which PyTorch's decompositions use; these work element by element."""
+    return op.name.startswith("torch.prims.")
+
+
+def is_process_call(op: Operation) -> bool:
+    """Whether ``op`` refers to a table of this process, so an equal op may mean something else in another process."""
+    return op.name.startswith("torch.higher_order.triton_kernel_wrapper_")
+
+
+def is_onednn(op: Operation) -> bool:
+    """Whether ``op`` is an operator of the oneDNN namespace."""
+    return op.name.startswith("torch.mkldnn.")
+
+
+def is_mkl_or_onednn(op: Operation) -> bool:
+    """Whether ``op`` is an operator of the MKL or oneDNN namespace; PyTorch's fake mode supports only some of these."""
+    return op.name.startswith(("torch.mkldnn.", "torch.mkl."))

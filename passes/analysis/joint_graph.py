@@ -22,7 +22,7 @@ from fxc.dialects.plan.types import is_dense
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import is_constant
-from fxc.passes.analysis.write_backs import MUTATES
+from fxc.passes.analysis.written_arguments import MUTATES
 
 _OF_OPERATIONS, _OF_ARGUMENTS = (SAVED, RECOMPUTED, PART, OFFLOADED), (TANGENT, WRITTEN, HELD)
 _MARKS = (*_OF_OPERATIONS, *_OF_ARGUMENTS)

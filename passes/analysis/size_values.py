@@ -1,19 +1,23 @@
-"""Symbolic sizes as values, for the operands of launches."""
+"""Symbolic sizes: as values, for the operands of launches, and as numbers, by their hints, for estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import cast
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, TupleType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import SYMBOLS, IntType, is_tensor, sizes
+from fxc.dialects.attributes.size_polynomials import NO_VALUE, evaluated
+from fxc.dialects.attributes.types import SYMBOLS, Dim, IntType, contiguous_strides, element_bytes, is_tensor, sizes, strides
 from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.dialects.autodiff import UNDEFINED
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fusion import GroupOp
+from fxc.dialects.target import toplevel
 from fxc.dialects.torch_ops import torch_op
 
 
@@ -83,3 +87,61 @@ def _query(source: SSAValue, name: str, place: InsertPoint) -> SSAValue:
     query.results[0].name_hint = name if name.isidentifier() else None
     Rewriter.insert_op(query, place)
     return query.results[0]
+
+
+ANY_SIZE = 1021
+"""The assumed value of an unknown size in cost comparisons; a static size is unlikely to be equal to it."""
+
+
+class HintedSizes:
+    """Sizes and bytes of tensors in the module around ``op``. A size without hints is ``ANY_SIZE``."""
+
+    def __init__(self, op: Operation) -> None:
+        self._hints = facts_of(toplevel(op), "hint")
+        self._known = dict[str, int]()
+        self._bytes = dict[Attribute, int]()
+
+    def shape(self, type: Attribute) -> tuple[int, ...]:
+        """The sizes of a tensor; empty for another type."""
+        return self._numbers(sizes(type)) if is_tensor(type) else ()
+
+    def elements(self, type: Attribute) -> int:
+        """The number of elements of a tensor, or of those of a tuple; 0 for another type."""
+        if isinstance(type, TupleType):
+            return sum(map(self.elements, type.types))
+        return prod(self.shape(type)) if is_tensor(type) else 0
+
+    def bytes(self, type: Attribute) -> int:
+        """The bytes of a tensor from its first to its last element, or of those of a tuple; 0 for another type."""
+        if isinstance(type, TupleType):
+            return sum(map(self.bytes, type.types))
+        if not is_tensor(type):
+            return 0
+        found = self._bytes.get(type)
+        if found is None:
+            found = self._bytes[type] = self._extent(type)
+        return found
+
+    def _extent(self, type: TensorType) -> int:
+        shape, given = self.shape(type), strides(type)
+        steps = contiguous_strides(shape) if given is None else self._numbers(given)
+        width = element_bytes(type.element_type) or 1
+        return 0 if 0 in shape else width * (1 + sum((size - 1) * step for size, step in zip(shape, steps, strict=True)))
+
+    def distinct_bytes(self, type: Attribute) -> int:
+        """The bytes that the elements of a tensor occupy, or those of a tuple; an expanded tensor has fewer than elements."""
+        if isinstance(type, TupleType):
+            return sum(map(self.distinct_bytes, type.types))
+        width = (element_bytes(type.element_type) or 1) if is_tensor(type) else 0
+        return min(self.bytes(type), width * self.elements(type))
+
+    def _numbers(self, dims: Sequence[Dim]) -> tuple[int, ...]:
+        return tuple(dim if isinstance(dim, int) else self._number(dim) for dim in dims)
+
+    def _number(self, text: str) -> int:
+        if text not in self._known:
+            try:
+                self._known[text] = max(cast(int, evaluated(text, self._hints.__getitem__)), 0)  # of numbers
+            except NO_VALUE:
+                self._known[text] = ANY_SIZE
+        return self._known[text]

@@ -45,7 +45,7 @@ from xdsl.rewriter import Rewriter
 from fxc.dialects.attributes.types import device, is_tensor
 from fxc.dialects.dist import AllGatherOp, AllReduceOp, CollectiveOp, ReduceScatterOp
 from fxc.dialects.text.syntax import copy_names
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.analysis.statistics import count
 from fxc.passes.dist.moves import bodies, chain, first_user, in_block, is_barrier, message_bytes, positions
 

@@ -37,7 +37,7 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from fxc.dialects.dist import CollectiveOp, WaitOp
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.analysis.statistics import count
 from fxc.passes.dist.moves import bodies, chain, first_user, is_barrier, positions
 

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.base.effects import has_side_effect, is_pure, is_random, writes
 from fxc.dialects.dist import AllGatherOp, CollectiveOp, WaitOp
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.size_values import HintedSizes
 
 
 def bodies(module: ModuleOp) -> Iterator[Block]:

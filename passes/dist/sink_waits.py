@@ -40,7 +40,7 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.base.effects import is_pure, is_view
 from fxc.dialects.dist import WaitOp
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.analysis.statistics import count
 from fxc.passes.dist.moves import bodies, first_user, is_barrier, positions
 

@@ -41,7 +41,7 @@ from fxc.dialects.attributes.values import float_attr, int_attr
 from fxc.dialects.base.effects import inner_operations
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.higher_order import HigherOrderOp
+from fxc.dialects.torch_ops.operators import HigherOrderOp
 from fxc.passes.operators.costs import Cost, Costs
 
 FLOPS, BYTES, TIME = "cost.flops", "cost.bytes", "cost.time_us"

@@ -42,8 +42,8 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.attributes.types import device, is_tensor
 from fxc.dialects.autodiff import OFFLOADED
-from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.joint_graph import JointGraph, can_be_offloaded, is_joint, joint_graph, mark_results, marked_results
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.analysis.statistics import count
 from fxc.passes.joint.partition_min_cut.budgets import Budget
 

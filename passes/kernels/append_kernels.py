@@ -87,7 +87,7 @@ from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.write_backs import new_values
+from fxc.passes.analysis.written_arguments import new_values
 from fxc.passes.kernels.joined_groups import SCHEDULE, TENSORS, join
 from fxc.passes.kernels.tiling.choices import choose_last
 from fxc.passes.kernels.tiling.stages import Stage, kernels_of, stages_of

@@ -52,8 +52,7 @@ from fxc.passes.analysis.constants import is_constant
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.fusion.fuse.kernel_groups import Coverage
-from fxc.passes.kernels.tiling.attention_products import behind_views, fit, is_plain
-from fxc.passes.kernels.tiling.products import Product, product_of
+from fxc.passes.kernels.tiling.products import Product, behind_views, fit, is_plain, product_of
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.rules import Accumulation, Reduction
 from fxc.passes.operators.table import operator_of, role_of

@@ -50,8 +50,7 @@ from fxc.dialects.torch_ops.base import leaves_memory_alone
 from fxc.dialects.torch_ops.effects import WITHOUT_DERIVATIVE
 from fxc.passes.analysis.call_graph import is_private
 from fxc.passes.analysis.matching import same_type
-from fxc.passes.analysis.write_backs import COPY, MUTATES
-from fxc.passes.analysis.written_arguments import is_view_of
+from fxc.passes.analysis.written_arguments import COPY, MUTATES, is_view_of
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,10 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.passes.analysis.branches import COND, WHILE_LOOP
 from fxc.passes.analysis.call_graph import functions_of
 from fxc.passes.analysis.matching import is_complex, is_floating
 from fxc.passes.analysis.memory import Memory, is_isolated
-from fxc.passes.analysis.region_calls import region_argument, region_inputs, region_outputs
+from fxc.passes.analysis.region_calls import COND, WHILE_LOOP, region_argument, region_inputs, region_outputs
 from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, marked
 from fxc.passes.rewriting.functions import differentiated_functions
 

@@ -19,7 +19,7 @@ from fxc.dialects.base.effects import aliases, inner_operations, writes
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, target_of, toplevel
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.rules import Constant, View
 from fxc.passes.operators.table import operator_of

@@ -26,8 +26,8 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, FreeOp, ViewOp, released
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.higher_order import HigherOrderOp
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.dialects.torch_ops.operators import HigherOrderOp
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.analysis.slices import reads
 from fxc.passes.analysis.tuples import selected_index
 from fxc.passes.operators.table import operator_of

@@ -17,8 +17,8 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
-from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.matching import dtype, integers, number
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.operators.bias import split_addmm, split_below_view
 from fxc.passes.operators.record import Factors, Flops, Operator, Parts, Role, SizesOf, When, each
 from fxc.passes.rewriting.insertion import built_before, insert_call, put_in_place

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.operators.rules import Rule
 from fxc.passes.operators.sampling import Samples
 

@@ -1,4 +1,4 @@
-"""Reductions, scans, norms, conversions and constants."""
+"""Reductions, scans, norms, conversions, also of 8-bit floats by integer arithmetic, and constants."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from types import MappingProxyType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import device, is_tensor, sizes, strides, tensor_type
-from fxc.dialects.attributes.values import NONE, Tree, bool_attr, dtype_attr, float_attr, isa
+from fxc.dialects.attributes.values import NONE, Tree, bool_attr, dtype_attr, float_attr, int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.matching import dtype, number
-from fxc.passes.operators.float8 import split_float8
 from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import INTEGERS, LARGEST, Scalar, computation_dtype, holds, machine_type
-from fxc.passes.rewriting.insertion import decompose, put_in_place
+from fxc.passes.rewriting.insertion import decompose, insert_call, put_in_place
 
 
 def dimensions(op: TorchOp) -> list[int]:
@@ -141,6 +140,42 @@ def split_nan_to_num(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     other = op.rebuilt({**bound, **changed})
     put_in_place(op, [other], [(op.results[0], other.results[0])])
     return [other]
+
+
+def split_float8(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """float(x) -> (fraction + 8 * (exponent > 0) << max(exponent - 1, 0)) * 2**-9, with the sign, for float8_e4m3fn on the CPU
+
+    All of its numbers are exact in bfloat16, float16 and wider floats.
+    """
+    source, result = op.operands[0], op.results[0]
+    name = dtype(result.type) or ""
+    if dtype(source.type) != "float8_e4m3fn" or name not in ("bfloat16", "float16", "float32", "float64"):
+        return []
+    if not is_tensor(result.type) or device(result.type) != "cpu":
+        return []
+
+    def call(operator: str, *args: Tree, **kwargs: Tree) -> SSAValue:
+        return insert_call(ctx, f"aten.{operator}", args, op, kwargs)
+
+    bits = call("_to_copy.default", call("view.dtype", source, dtype_attr("uint8")), dtype=dtype_attr("int32"))
+    size = call("bitwise_and.Scalar", bits, int_attr(127))
+    exponent = call("bitwise_right_shift.Tensor_Scalar", size, int_attr(3))
+    digits = call(
+        "add.Tensor",
+        call("bitwise_and.Scalar", size, int_attr(7)),
+        call("mul.Scalar", call("clamp_max.default", exponent, int_attr(1)), int_attr(8)),
+    )
+    whole = call(
+        "bitwise_left_shift.Tensor", digits, call("clamp_min.default", call("sub.Scalar", exponent, int_attr(1)), int_attr(0))
+    )
+    value = call("mul.Scalar", call("_to_copy.default", whole, dtype=dtype_attr("float32")), float_attr(2.0**-9))
+    value = call("where.self", call("ge.Scalar", bits, int_attr(128)), call("neg.default", value), value)
+    value = call("masked_fill.Scalar", value, call("eq.Scalar", size, int_attr(127)), float_attr(float("nan")))
+    value = value if name == "float32" else call("_to_copy.default", value, dtype=dtype_attr(name))
+    if value.type != result.type:
+        return []
+    put_in_place(op, [], [(result, value)])
+    return []
 
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(

@@ -64,7 +64,7 @@ from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.matching import same_type
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.write_backs import COPY
+from fxc.passes.analysis.written_arguments import COPY
 from fxc.passes.plan.in_place import allow, writes_over
 
 

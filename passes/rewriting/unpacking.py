@@ -9,7 +9,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects.attributes.values import TupleAttr
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.higher_order import HigherOrderOp
+from fxc.dialects.torch_ops.operators import HigherOrderOp
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.tuples import selections
 

@@ -40,9 +40,19 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.passes.analysis.branches import agreed_values, bind_constants, initial_values, never_runs, taken_region
 from fxc.passes.analysis.evaluation import Evaluation
-from fxc.passes.analysis.region_calls import Leaf, can_replace, inline_region, put_in_place, results_by_index
+from fxc.passes.analysis.region_calls import (
+    Leaf,
+    agreed_values,
+    bind_constants,
+    can_replace,
+    initial_values,
+    inline_region,
+    never_runs,
+    put_in_place,
+    results_by_index,
+    taken_region,
+)
 from fxc.passes.analysis.statistics import count
 
 

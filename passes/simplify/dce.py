@@ -44,7 +44,7 @@ from fxc.dialects.base.effects import has_side_effect
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import copy_names
-from fxc.dialects.torch_ops.higher_order import HigherOrderOp
+from fxc.dialects.torch_ops.operators import HigherOrderOp
 from fxc.passes.analysis.memory import Memory, Set, is_isolated, scopes, writes_anything
 from fxc.passes.analysis.statistics import count
 

@@ -38,7 +38,7 @@ from fxc.dialects.attributes.types import device, is_tensor, sizes
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.namespaces import is_foreach
+from fxc.dialects.torch_ops.schema import is_foreach
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.fusion.decompose_ops.reductions import add_rows, simplify_reduction
 from fxc.passes.fusion.decompose_ops.unpacked_products import split_unpacked_product

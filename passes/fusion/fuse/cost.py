@@ -18,7 +18,7 @@ from fxc.dialects.attributes.size_polynomials import Steps
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.target import CpuAttr, TargetAttr
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.hinted_sizes import ANY_SIZE
+from fxc.passes.analysis.size_values import ANY_SIZE
 from fxc.passes.operators.accumulating import combined_dtype, kind_of
 from fxc.passes.operators.bodies import old_of, rule_of
 from fxc.passes.operators.rules import Accumulation, dtype_of

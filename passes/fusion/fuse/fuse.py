@@ -55,10 +55,9 @@ from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.fusion.fuse.candidates import Groups, is_chunk, is_equal_call, is_pointwise
-from fxc.passes.fusion.fuse.chunk_motion import ChunkMotion
 from fxc.passes.fusion.fuse.cost import CostModel
 from fxc.passes.fusion.fuse.kernel_groups import Copies, Coverage, KernelGroups
-from fxc.passes.fusion.fuse.size_queries import answer_queries, size_queries
+from fxc.passes.fusion.fuse.motion import ChunkMotion, answer_queries, size_queries
 from fxc.passes.operators.bias import rejoin_addmm
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
@@ -78,7 +77,7 @@ class FusePass(ModulePass):
     Then an ``aten.cat`` of tensors of one type and shape joins its producers: it is the last operation of its group, reads no
     broadcast value of the group, and its readers are in other groups. Then a split into equal pieces (``chunk``, ``split``,
     ``tensor_split``) joins the only group that reads all pieces; if only it and size queries read the result of a pointwise
-    operation, it is first moved above that for kernels (``chunk_motion``).
+    operation, it is first moved above that for kernels (``motion``).
 
     Queries of sizes are redirected to values that the group reads; numbers are copied into the group. A group has no two equal
     operations, unless other operations read both. A group never shares memory with its operands, so each of its views is read

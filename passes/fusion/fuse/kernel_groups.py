@@ -24,7 +24,7 @@ from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.structural_key import Structures
-from fxc.passes.analysis.write_backs import new_values
+from fxc.passes.analysis.written_arguments import new_values
 from fxc.passes.fusion.fuse.candidates import VALUES, Border, Groups, is_chunk
 from fxc.passes.fusion.fuse.cost import (
     CODE,

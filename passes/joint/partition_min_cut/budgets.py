@@ -14,9 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from xdsl.ir import Operation
 
-from fxc.passes.joint.partition_min_cut.dataflow import FAR, Dataflow
+from fxc.passes.joint.partition_min_cut.dataflow import FAR, Dataflow, Policy, Recomputation
 from fxc.passes.joint.partition_min_cut.minimum_cut import Partition, minimum_cut
-from fxc.passes.joint.partition_min_cut.recomputation import Policy, Recomputation
 from fxc.passes.operators.peak_memory import Simulation
 
 MOST = 4096

@@ -17,7 +17,7 @@ from fxc.dialects.attributes.types import FloatType
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.text.syntax import written_name
 from fxc.passes.analysis.joint_graph import can_be_saved, is_number
-from fxc.passes.joint.partition_min_cut.recomputation import Policy, Recomputation
+from fxc.passes.joint.partition_min_cut.dataflow import Policy, Recomputation
 
 SOURCE, SINK = 0, 1
 

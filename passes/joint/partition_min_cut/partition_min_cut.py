@@ -42,8 +42,7 @@ from fxc.passes.analysis.constants import is_constant
 from fxc.passes.analysis.joint_graph import is_joint, is_number, joint_graph, mark_recomputed, mark_saved
 from fxc.passes.analysis.statistics import count
 from fxc.passes.joint.partition_min_cut.budgets import Budget, plan_under
-from fxc.passes.joint.partition_min_cut.dataflow import Dataflow
-from fxc.passes.joint.partition_min_cut.recomputation import Recomputation
+from fxc.passes.joint.partition_min_cut.dataflow import Dataflow, Recomputation
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from fxc.passes.analysis.hinted_sizes import HintedSizes
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.analysis.statistics import count
 from fxc.passes.joint.reorder_for_memory.schedules import Schedules, least_growth, releases_first
 from fxc.passes.operators.peak_memory import Simulation, TrainingStep, operations_of, returned_by

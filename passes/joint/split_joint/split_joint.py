@@ -72,7 +72,7 @@ from fxc.passes.analysis.joint_graph import (
     must_run,
     values_read,
 )
-from fxc.passes.analysis.write_backs import MUTATES, copy_of
+from fxc.passes.analysis.written_arguments import MUTATES, copy_of
 from fxc.passes.joint.split_joint.generator_state import run_with_state, save_state
 from fxc.passes.rewriting.functions import copy_op
 from fxc.passes.rewriting.outlining import with_entry

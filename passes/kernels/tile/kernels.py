@@ -21,8 +21,7 @@ from fxc.dialects.tile import KernelOp, LastProgramOp, ProgramIdOp, PtrType, Ret
 from fxc.dialects.tile.kernel import ACCESS, INIT, SIZE
 from fxc.passes.kernels.tiling.arguments import access, tensor_of
 from fxc.passes.kernels.tiling.choices import power_of_two
-from fxc.passes.kernels.tiling.dynamic import fixed, symbolic_sizes
-from fxc.passes.kernels.tiling.linear_forms import extent
+from fxc.passes.kernels.tiling.dynamic import extent, fixed, symbolic_sizes
 from fxc.passes.kernels.tiling.loop_nests import LoopPlan
 from fxc.passes.kernels.tiling.loops import as_value, loop
 from fxc.passes.kernels.tiling.programs import Programs

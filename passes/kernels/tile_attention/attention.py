@@ -14,11 +14,10 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.passes.analysis.matching import number
 from fxc.passes.analysis.memory import writes_between
-from fxc.passes.kernels.tiling.attention_products import behind_views, fit, is_plain
 from fxc.passes.kernels.tiling.gathers import PLACED, operands_of
 from fxc.passes.kernels.tiling.loop_nests import LoopPlan
 from fxc.passes.kernels.tiling.online import copies, exponentials
-from fxc.passes.kernels.tiling.products import BATCH, COLUMN, ROW, Product, axes_of, product_of
+from fxc.passes.kernels.tiling.products import BATCH, COLUMN, ROW, Product, axes_of, behind_views, fit, is_plain, product_of
 from fxc.passes.kernels.tiling.repeats import Expressions
 from fxc.passes.kernels.tiling.stages import Stage, stages_of
 

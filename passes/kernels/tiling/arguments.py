@@ -11,7 +11,7 @@ from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.tile import KernelOp, PtrType, ReturnOp
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
-from fxc.passes.kernels.tiling.linear_forms import extent
+from fxc.passes.kernels.tiling.dynamic import extent
 
 
 def tensor_of(value: SSAValue) -> TensorType:

@@ -20,8 +20,7 @@ from fxc.dialects.tile.types import PtrType
 from fxc.passes.analysis.index.forms import Atom, Form, Quotient, Symbol
 from fxc.passes.analysis.index.maps import form_of
 from fxc.passes.analysis.index.ranges import Ranges
-from fxc.passes.kernels.tiling.dynamic import size_of_value
-from fxc.passes.kernels.tiling.linear_forms import address
+from fxc.passes.kernels.tiling.dynamic import address, size_of_value
 from fxc.passes.kernels.tiling.stages import Stage
 from fxc.passes.kernels.tiling.writer import BlockWriter, Value, division
 

@@ -14,9 +14,8 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.size_polynomials import Steps, names_of
 from fxc.dialects.attributes.types import is_tensor
 from fxc.passes.analysis.index.forms import Form
-from fxc.passes.kernels.tiling.dynamic import typical
+from fxc.passes.kernels.tiling.dynamic import address, collapsed, extent, typical
 from fxc.passes.kernels.tiling.gathers import forms_of
-from fxc.passes.kernels.tiling.linear_forms import address, collapsed, extent
 from fxc.passes.kernels.tiling.stages import Stage, rows_of
 
 INNER = 1000

@@ -28,8 +28,7 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import AccumulateOp
 from fxc.passes.analysis.index.forms import Form
-from fxc.passes.kernels.tiling.dynamic import loop_sizes, size_of_value, typical
-from fxc.passes.kernels.tiling.linear_forms import address
+from fxc.passes.kernels.tiling.dynamic import address, loop_sizes, size_of_value, typical
 
 KINDS = {
     "arith.addf": "add", "arith.addi": "add", "arith.mulf": "mul", "arith.muli": "mul", "arith.maximumf": "max",

@@ -17,10 +17,9 @@ from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.torch_ops.effects import is_uninitialized
-from fxc.passes.analysis.branches import WHILE_LOOP
 from fxc.passes.analysis.evaluation import Evaluation
 from fxc.passes.analysis.matching import dtype, integer
-from fxc.passes.analysis.region_calls import Leaf, passed, region_argument, region_outputs
+from fxc.passes.analysis.region_calls import WHILE_LOOP, Leaf, passed, region_argument, region_outputs
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _BITS = {"int64": 64, "int32": 32}
