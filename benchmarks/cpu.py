@@ -1,4 +1,4 @@
-"""fxc on the CPU against eager PyTorch and Inductor: models, training steps, kernels, starts, calls, and how compiling grows.
+"""fxc on the CPU against eager PyTorch and Inductor: models, training steps, kernels, calls, starts, commands, and growth.
 
     python benchmarks/cpu.py --quick
     python benchmarks/cpu.py --sections inference --only "GPT-2" --rounds 9

@@ -185,6 +185,12 @@ def starts(item: Item) -> list[Row]:
     return [all_starts(item)]
 
 
+def commands(item: Item) -> list[Row]:
+    from cpu_start import all_commands
+
+    return [all_commands(item)]
+
+
 def measure(row: Row, runs: Mapping[str, Callable[[], Any]], item: Item) -> None:
     from interleaved import by_turns
 
@@ -220,6 +226,7 @@ SECTIONS: Mapping[str, Callable[[Item], list[Row]]] = {
     "kernels": kernels,
     "starts": starts,
     "step-starts": starts,
+    "commands": commands,
     "calls": calls,
     "growth": growth,
 }

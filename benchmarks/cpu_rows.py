@@ -17,6 +17,7 @@ LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "kernels": ("kernel", "type", "threads"),
     "starts": ("model", "batch", "threads"),
     "step-starts": ("model", "batch", "threads"),
+    "commands": ("command",),
     "calls": ("function",),
     "growth": ("layers",),
 })  # fmt: skip

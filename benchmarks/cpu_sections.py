@@ -10,6 +10,7 @@ from types import MappingProxyType
 from cpu_kernels import KERNELS, SIZES
 from cpu_models import MODELS, TRAINING
 from cpu_rows import Item, better_name
+from cpu_start import COMMANDS
 
 TYPES, BATCHES, THREADS = ("float32", "bfloat16"), (1, 8), (1, 2)
 QUICK_SIZES, QUICK_STARTS = (SIZES[0], SIZES[2], SIZES[-1]), ("ResNet-50", "GPT-2 prefill")
@@ -87,6 +88,7 @@ STEP_START_PAIRS: Pairs = (
 )
 
 
+COMMAND_ITEMS = [Item("commands", name, rounds=11) for name in COMMANDS]
 CALL_ITEMS = [Item("calls", name, rounds=200, seconds=20.0) for name in CALLED]
 
 
@@ -102,6 +104,7 @@ SECTIONS: Mapping[str, Section] = MappingProxyType({
     "kernels": Section(_kernels(TYPES, THREADS, SIZES), _kernels(TYPES[:1], THREADS[:1], QUICK_SIZES), PAIRS, "us"),
     "starts": Section(_starts([*MODELS], 3), _starts(QUICK_STARTS, 1), START_PAIRS, "s"),
     "step-starts": Section(_step_starts([*TRAINING], 3), _step_starts(QUICK_STEPS, 1), STEP_START_PAIRS, "s"),
+    "commands": Section(COMMAND_ITEMS, COMMAND_ITEMS, (("fxc-opt", "xdsl-opt"),), "s"),
     "calls": Section(CALL_ITEMS, CALL_ITEMS, CALL_PAIRS, "us"),
     "growth": Section([Item("growth", n) for n in LAYERS], [Item("growth", n) for n in QUICK_LAYERS], (), "ms"),
 })  # fmt: skip

@@ -4,7 +4,7 @@ Cold is with empty folders for caches and temporary files, warm with those that 
 empty folders, too: what it needs is in its file, and the model is not made. Modules of Python are compiled, as pip leaves them.
 
 Training steps start in such processes, too: seconds of the processor from torch.compile to the end of a first backward,
-without those of other processes, such as a C++ compiler.
+without those of other processes, such as a C++ compiler. So do commands: ``fxc-opt`` and xDSL's own ``xdsl-opt``.
 """
 
 from __future__ import annotations
@@ -47,6 +47,27 @@ def all_starts(item: Item) -> Row:
                     _starts_of(row, item, way, Path(folder))
                 except Exception as error:  # any compiler may fail in any way; the others are measured all the same
                     row.failed[way] = failure(error)
+    return row
+
+
+COMMANDS = {"--help": ("--help",), "-p cse,dce": ("-p", "cse,dce", "three_lines.mlir")}
+"""Arguments of ``fxc-opt`` and ``xdsl-opt`` by name."""
+THREE_LINES = "func.func @main(%x: f32) -> f32 {\n  func.return %x : f32\n}\n"
+
+
+def all_commands(item: Item) -> Row:
+    """Seconds of the processor of both commands, ``item.rounds`` times in turns, after a first time that counts no more."""
+    row, own = Row(item.labels), Path(sys.executable).parent
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "three_lines.mlir").write_text(THREE_LINES)
+        for number in range(item.rounds + 1):
+            for name in ("fxc-opt", "xdsl-opt"):
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                subprocess.run([own / name, *COMMANDS[item.name]], cwd=folder, stdout=subprocess.DEVNULL, check=True)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                if number:
+                    spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+                    row.times.setdefault(name, []).append(spent)
     return row
 
 

@@ -27,6 +27,6 @@
 // FILES:       graph.py
 // FILES:       plan.zip
 
-// RES:         close to eager: max abs difference 0
+// RES:         close to eager: no difference
 
 // NONE:        error: the module has no tile.kernel to print
