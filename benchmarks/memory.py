@@ -21,7 +21,7 @@ import torch
 from interleaved import Spread, by_turns
 from results import FAILED, FOLDER, Measurement, about, cpu, read, write
 
-from fxc.codegen.triton import measure as gpu
+from fxc.codegen.triton import device as gpu
 from fxc.tools.memory import compiled, on_device, options_of, planned_peak, run_step, step_peak
 from fxc.tools.sources import ModelSource, import_source
 from fxc.torch_compile import capture_joint

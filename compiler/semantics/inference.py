@@ -52,7 +52,7 @@ class TypeInference:
         return types
 
     def remember(self, op: TorchOp, symbols: DictionaryAttr) -> None:
-        """Take the result types of ``op`` as those that ``infer`` returns, if they are tensors whose sizes depend on no data."""
+        """Take the result types of ``op`` as what ``infer`` returns, if they are tensors whose sizes depend on no data."""
         if set(op.FLAGS).isdisjoint("dy") and all(is_tensor(type) and "" not in sizes(type) for type in op.result_types):
             self._answers[question_key(op, symbols)] = op.result_types
 

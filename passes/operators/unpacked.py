@@ -11,8 +11,8 @@ from xdsl.ir import SSAValue
 from fxc.dialects.attributes.types import contiguous_strides, device, element_bytes, is_tensor, strides
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.matching import dtype, integer, is_floating
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import has_formula, operator_of, role_of
 from fxc.passes.rewriting.matrix_products import matrix_shape, static_sizes
@@ -51,24 +51,15 @@ def unpacked_product(op: TorchOp) -> Unpacked | None:
     factors, type = operator_of(op).factors, op.results[0].type if op.results else None
     if factors is None or not is_tensor(type) or device(type) != "cpu" or not {"alpha", "beta"}.isdisjoint(op.bound()):
         return None
-    name, (rows, matrix, bias) = (
-        dtype(type) or "",
-        (_operand(op, each) for each in (factors.left, factors.right, factors.added)),
-    )
-    if (
-        not isinstance(rows, SSAValue)
-        or not isinstance(matrix, SSAValue)
-        or name not in _MOST_ROWS
-        or strides(type) is not None
-    ):
+    name = dtype(type) or ""
+    rows, matrix, bias = (_operand(op, each) for each in (factors.left, factors.right, factors.added))
+    if rows is None or matrix is None or name not in _MOST_ROWS or strides(type) is not None:
         return None
-    parts, shape, [*counts, length] = (
-        list(_unpacking(matrix)),
-        matrix_shape(matrix.type),
-        HintedSizes(op).shape(rows.type) or [0],
-    )
+    *counts, length = HintedSizes(op).shape(rows.type) or [0]
+    parts, shape = list(_unpacking(matrix)), matrix_shape(matrix.type)
     if not prod(counts) or not length or not shape or 0 in shape or not any(map(_widens, parts)):
         return None
+    assert is_tensor(matrix.type)
     is_turned = ((strides(matrix.type) or contiguous_strides(shape))[1] != 1) != factors.is_turned
     pieces = _pieces(parts, length) if is_turned else [(0, length, 1)]
     if not pieces or not (is_turned or static_sizes(rows.type)):

@@ -21,8 +21,8 @@ from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import is_scalar_constant
-from fxc.passes.analysis.hinted_sizes import HintedSizes
 from fxc.passes.analysis.requires_grad import needs_gradient
+from fxc.passes.analysis.size_values import HintedSizes
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.analysis.written_arguments import new_values
 from fxc.passes.fusion.fuse.candidates import VALUES, Border, Groups, is_chunk
