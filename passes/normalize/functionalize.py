@@ -149,13 +149,13 @@ def return_last_writes(function: FuncOp) -> bool:
     the results. Returns whether these copies were all writes of ``function``; otherwise nothing is changed.
     """
     last = function.body.block.last_op
-    copies = _last_copies(last)
+    copies = _last_copies(function.body.block)
     if not copies or not isinstance(last, OutputOp) or not _are_all_writes(function, copies):
         return False
     targets: list[SSAValue] = [copy.operands[0] for copy in copies]
     sources: list[SSAValue] = [copy.operands[1] for copy in copies]
     others = [value for value in last.operands if value not in targets]
-    if len(set(targets)) != len(targets) or any(is_view_of(value, set(targets)) for value in (*sources, *others)):
+    if any(is_view_of(value, set(targets)) for value in (*sources, *others)):
         return False
     results = last.trees()[0][0]
     if type(results) not in (tuple, list) or any(not _is_leaf(tree) for tree in results):
@@ -174,15 +174,18 @@ def return_last_writes(function: FuncOp) -> bool:
     return True
 
 
-def _last_copies(last: Operation | None) -> list[Operation]:
-    """The copies of whole tensors into arguments directly before the terminator, in order."""
-    found, op = list[Operation](), last.prev_op if last is not None else None
-    while isinstance(op, TorchOp) and op.operator == COPY and len(op.operands) == 2:
-        if not isinstance(op.operands[0], BlockArgument) or op.results[0].uses or not same_type(op.operands[0], op.operands[1]):
-            break
-        found.insert(0, op)
-        op = op.prev_op
-    return found
+def _last_copies(block: Block) -> list[Operation]:
+    """The copies of whole tensors into arguments that no later op but the terminator reads, in order; none if one does."""
+    found = dict[SSAValue, Operation]()
+    for op in block.ops:
+        read = (value for inner in op.walk() for value in inner.operands)
+        if found and not op.has_trait(IsTerminator) and any(is_view_of(value, found) for value in read):
+            return []
+        if isinstance(op, TorchOp) and op.operator == COPY and len(op.operands) == 2 and not op.results[0].uses:
+            target, source = op.operands
+            if isinstance(target, BlockArgument) and same_type(target, source):
+                found[target] = op
+    return list(found.values())
 
 
 def _are_all_writes(function: FuncOp, copies: list[Operation]) -> bool:

@@ -217,6 +217,21 @@ func.func @returned_arguments(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4
 
 // -----
 
+/// What is computed after a copy may read other values only; the operations of a joint graph keep their marks.
+// CHECK-LABEL: func.func @read_later
+// CHECK-SAME: -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<2x2xf32>)
+// CHECK-NEXT:   %a = torch.aten.neg.default(%x) {autodiff.recomputed}
+// CHECK-NEXT:   %v = torch.aten._unsafe_view.default(%y, [2, 2])
+// CHECK-NEXT:   fx.output((%a, %v))
+func.func @read_later(%x: tensor<4xf32>, %y: tensor<4xf32> {autodiff.tangent}) attributes {autodiff.forward_results = 1 : i64} {
+  %a = torch.aten.neg.default(%x) {autodiff.recomputed} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.copy_.default(%x, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v = torch.aten._unsafe_view.default(%y, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
+  fx.output([%v]) : (tensor<2x2xf32>) -> ()
+}
+
+// -----
+
 /// The second copy reads what the first one wrote.
 // CHECK-LABEL: func.func @chained_writes
 // CHECK-SAME: -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32> {fx.mutates = 1 : i64})

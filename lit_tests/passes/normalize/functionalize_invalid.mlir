@@ -36,3 +36,14 @@ func.func @joint(%x: tensor<2xf32>, %d: tensor<2xf32> {autodiff.tangent}) attrib
   %y = torch.aten.neg.default(%x) {autodiff.recomputed} : (tensor<2xf32>) -> tensor<2xf32>
   fx.output([%y, %d]) : (tensor<2xf32>, tensor<2xf32>) -> ()
 }
+
+// -----
+
+/// An operation after the copy reads a view of the written argument.
+// expected-error@+1 {{a joint graph writes only whole arguments, once each, at its end}}
+func.func @read_later(%x: tensor<2xf32>, %d: tensor<2xf32> {autodiff.tangent}) attributes {autodiff.forward_results = 1 : i64} {
+  %v = torch.aten.view.default(%x, [1, 2]) : (tensor<2xf32>) -> tensor<1x2xf32>
+  %w = torch.aten.copy_.default(%x, %d) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %y = torch.aten.neg.default(%v) {autodiff.recomputed} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  fx.output([%y, %d]) : (tensor<1x2xf32>, tensor<2xf32>) -> ()
+}
