@@ -141,7 +141,7 @@ def compile(
         assert plan is not None, "the first call has a plan, or raises"
         return Compiled(plan, cache)
     except CaptureError as reason:
-        if dynamic_shapes is not None:
+        if dynamic_shapes is not None and maker.needs_known_sizes(reason, args, kwargs):
             raise
         return compiled_in_parts(model, args, kwargs, maker.modes, training, chosen, reason)
 
@@ -168,6 +168,18 @@ class _PlanMaker:
         with compile_lock(), torch.inference_mode(False):  # tensors made in inference mode cannot be trained outside of it
             args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
             return self._make(args, kwargs, training)
+
+    def needs_known_sizes(self, reason: CaptureError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether the model is captured with the sizes of the example, and no operator is why it is not with free ones."""
+        from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
+        if isinstance(reason.__cause__, UnsupportedOperatorException):
+            return False
+        try:
+            capture_somehow(self.model, args, kwargs, dynamic_shapes=None, training=self.training)
+        except CaptureError:
+            return False
+        return True
 
     def in_parts(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: CaptureError, first: Plan) -> Compiled:
         """The model in parts, for calls that cannot be captured; the warning names a size that is out of its bounds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 import traceback
 from collections.abc import Sequence
 from traceback import FrameSummary
@@ -10,6 +11,7 @@ from traceback import FrameSummary
 import torch
 
 _PACKAGE = os.path.dirname(torch.__file__)
+_PYTHON = sysconfig.get_path("stdlib")
 _MODULES = os.path.join(_PACKAGE, "nn", "modules")
 _FXC = os.path.dirname(os.path.dirname(__file__))
 _CONTEXT = "Developer debug context:"
@@ -17,11 +19,18 @@ _CONTEXT = "Developer debug context:"
 
 def user_line(stack: Sequence[FrameSummary]) -> str | None:
     """The innermost line of a model in ``stack``: of user code, or else of a module of PyTorch."""
-    own = [frame for frame in stack if not frame.filename.startswith((_PACKAGE, _FXC, "<"))]
+    own = [
+        frame for frame in stack if not frame.filename.startswith((_PACKAGE, _FXC, "<")) and not _is_of_python(frame.filename)
+    ]
     modules = [frame for frame in stack if frame.filename.startswith(_MODULES) and not frame.filename.endswith("module.py")]
     for frame in (own or modules)[-1:]:
         return f"{frame.line}  ({os.path.basename(frame.filename)}:{frame.lineno})"
     return None
+
+
+def _is_of_python(filename: str) -> bool:
+    """Whether a file is of the standard library; packages that are installed below it are not."""
+    return os.path.dirname(filename) == _PYTHON
 
 
 def place_of_error(error: BaseException) -> str | None:

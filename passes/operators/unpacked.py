@@ -51,15 +51,13 @@ def unpacked_product(op: TorchOp) -> Unpacked | None:
     factors, type = operator_of(op).factors, op.results[0].type if op.results else None
     if factors is None or not is_tensor(type) or device(type) != "cpu" or not {"alpha", "beta"}.isdisjoint(op.bound()):
         return None
-    name = dtype(type) or ""
-    rows, matrix, bias = (_operand(op, each) for each in (factors.left, factors.right, factors.added))
-    if rows is None or matrix is None or name not in _MOST_ROWS or strides(type) is not None:
+    name, (rows, matrix) = dtype(type) or "", (_operand(op, each) for each in (factors.left, factors.right))
+    if rows is None or matrix is None or not is_tensor(matrix.type) or name not in _MOST_ROWS or strides(type) is not None:
         return None
     *counts, length = HintedSizes(op).shape(rows.type) or [0]
     parts, shape = list(_unpacking(matrix)), matrix_shape(matrix.type)
     if not prod(counts) or not length or not shape or 0 in shape or not any(map(_widens, parts)):
         return None
-    assert is_tensor(matrix.type)
     is_turned = ((strides(matrix.type) or contiguous_strides(shape))[1] != 1) != factors.is_turned
     pieces = _pieces(parts, length) if is_turned else [(0, length, 1)]
     if not pieces or not (is_turned or static_sizes(rows.type)):
@@ -70,6 +68,7 @@ def unpacked_product(op: TorchOp) -> Unpacked | None:
     cost = _SLOW if is_slow else len(pieces)
     if prod(counts) > max(_MOST_ROWS[name] // (cost if is_turned else cost * _COLUMNS), 1):
         return None
+    bias = _operand(op, factors.added)
     added = [] if bias is None else [bias]
     return Unpacked(factors.is_turned, rows, matrix, added, prod(counts), is_turned, pieces, parts)
 
