@@ -10,7 +10,6 @@ from unittest import mock
 
 import torch
 from torch import compiler
-from torch._dynamo import compiled_autograd
 from torch._functorch import config
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
@@ -85,8 +84,7 @@ def in_cache(
         return
     chosen = replace(options, target=HOST) if options.target == AUTO else options  # other targets have no host program in text
     flows = [pipeline_for(flow, chosen) for flow in (AOT, AOT_INFERENCE)]
-    inlined = str(compiled_autograd.compiled_autograd_enabled)
-    key = cache_key(joint_pipeline(chosen), *flows, str(options.target), text_of(chosen), inlined, *process, *_lines(graph))
+    key = cache_key(joint_pipeline(chosen), *flows, str(options.target), text_of(chosen), *process, *_lines(graph))
     patch, patch_compiler = cast(Any, config).patch, cast(Any, compiler.config).patch
     stored = {
         name: each if name == "partition_fn" else SerializableAOTDispatchCompiler(OutputCode, each)

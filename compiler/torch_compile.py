@@ -10,7 +10,6 @@ from typing import Any, cast
 from unittest import mock
 
 import torch
-from torch._dynamo import compiled_autograd
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import TorchDynamoException
 from torch._functorch import config
@@ -93,7 +92,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         chosen,
         fw_compiler=forward,
         bw_compiler=backward,
-        partition_fn=partial(partition, thawed, layouts, compiled_autograd.compiled_autograd_enabled),
+        partition_fn=partial(partition, thawed, layouts),
         inference_compiler=freeze if chosen.freeze else infer,
     )
     written = _written(compiled, len(inputs))
@@ -103,7 +102,6 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
 def partition(
     options: Options,
     layouts: Layouts,
-    inlined: bool,
     joint: GraphModule,
     inputs: Sequence[Any],
     *,
@@ -123,7 +121,7 @@ def partition(
             raise CaptureError("AOTAutograd changes the parts of the joint graph", hint="PyTorch partitions it")
         program = _joint_program(joint, layouts, num_fwd_outputs, more)
         Passes(pipeline, with_machine(options, AOT, program)).run(program)
-        return modules_of(joint, program, num_fwd_outputs, inlined=inlined)
+        return modules_of(joint, program, num_fwd_outputs)
     except CaptureError:
         pass
     except NumericsError:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo import compiled_autograd
 from torch._dynamo.utils import counters
 
 from fxc import aot_cache
@@ -66,6 +69,23 @@ def test_a_step_is_found_with_its_writes_and_random_numbers() -> None:
     for how in ("miss saved", "hit"):
         found, counts = step(net(), x, lambda model: counted(model, x))
         assert counts == how
+        torch.testing.assert_close(found, expected)
+
+
+def test_compiled_autograd_that_is_switched_on_later() -> None:
+    """It copies the operators of a backward that was compiled, or found in the cache, before."""
+    x = torch.randn(5, 4, requires_grad=True)
+    expected, _ = step(net(), x, lambda model: (model(x), None))
+    for how in ("miss saved", "hit"):
+        with ExitStack() as later:
+
+            def call(model: nn.Module) -> Any:
+                found = counted(model, x)
+                later.enter_context(compiled_autograd._enable(partial(torch.compile, backend="fxc")))
+                return found
+
+            found, counts = step(net(), x, call)
+        assert counts == how and counters["compiled_autograd"]["captures"] == 1
         torch.testing.assert_close(found, expected)
 
 

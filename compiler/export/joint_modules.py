@@ -6,11 +6,13 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch._dynamo import compiled_autograd
 from torch._guards import detect_fake_mode
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.graph_module import _copy_attr, reduce_graph_module
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
@@ -64,14 +66,50 @@ def program_of(graph: GraphModule, imported: Callable[[GraphModule], Program]) -
     return part.program.copy() if isinstance(part, JointPart) else imported(graph)
 
 
-def modules_of(
-    joint: GraphModule, program: Program, forward_results: int, *, inlined: bool = False
-) -> tuple[GraphModule, GraphModule]:
-    """Forward and backward of ``joint``, whose ``program`` the pipeline ``joint`` split.
+def modules_of(joint: GraphModule, program: Program, forward_results: int) -> tuple[GraphModule, GraphModule]:
+    """Forward and backward of ``joint``, whose ``program`` the pipeline ``joint`` split."""
+    return _Modules(joint, program, forward_results).made()
 
-    ``inlined``: the backward has the operators of its program, as compiled autograd copies them, and not a call of it.
-    """
-    return _Modules(joint, program, forward_results).made(inlined)
+
+class _Backward(GraphModule):
+    """A module that calls a program. While compiled autograd is on, it has the operators of the program, which that copies."""
+
+    @property
+    def graph(self) -> Graph:
+        return _inlined(self)._graph if compiled_autograd.compiled_autograd_enabled else self._graph
+
+    @graph.setter
+    def graph(self, g: Graph) -> None:
+        cast(Any, GraphModule.graph).fset(self, g)
+
+    def __reduce__(self) -> Any:
+        """As operators: AOTAutograd's cache stores it for compiled autograd only."""
+        return _loaded, super().__reduce__()[1]
+
+
+def _loaded(*args: Any) -> GraphModule:
+    return _inlined(cast(GraphModule, reduce_graph_module(*args)))
+
+
+def _inlined(module: GraphModule) -> GraphModule:
+    """``module``, in which the operators of a program replace the call of it."""
+    graph: Graph = module._graph
+    for call in graph.find_nodes(op="call_module"):
+        inner = cast(JointPart, module.get_submodule(str(call.target))).graph_module
+        for node in inner.graph.find_nodes(op="get_attr"):
+            _copy_attr(inner, module, str(node.target))
+        with graph.inserting_before(call):
+            found: Any = graph.graph_copy(
+                inner.graph, dict(zip(inner.graph.find_nodes(op="placeholder"), call.args, strict=True))
+            )
+        for item in list(call.users):
+            result: Node = found[item.args[1]]
+            result.meta = item.meta
+            item.replace_all_uses_with(result)
+            graph.erase_node(item)
+        graph.erase_node(call)
+        module.recompile()
+    return module
 
 
 class _Modules:
@@ -83,7 +121,7 @@ class _Modules:
         self.forward, self.backward = (_part(program, name) for name in ("forward", "backward"))
         self.mode = detect_fake_mode([node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder")])
 
-    def made(self, inlined: bool) -> tuple[GraphModule, GraphModule]:
+    def made(self) -> tuple[GraphModule, GraphModule]:
         placeholders = self.joint.graph.find_nodes(op="placeholder")
         tangents = [node for node in placeholders if "tangents" in str(node.target)]
         primals = [(node.name, node.meta) for node in placeholders if node not in tangents]
@@ -98,7 +136,7 @@ class _Modules:
         kept = [*(facts for _, facts in saved[first:]), *held, *(facts for _, facts in saved[:first])]
         given = [*saved, *((node.name, node.meta) for node in (*held, *tangents))]
         forward = _module(self.forward, primals, [*results[: self.count], *kept])
-        return forward, _module(self.backward, given, results[self.count :], inlined)
+        return forward, _module(self.backward, given, results[self.count :], _Backward)
 
     def facts(self, value: SSAValue) -> dict[str, Any]:
         """The metadata of a value that the backward takes: that of the node that it was, else of a new tensor."""
@@ -142,9 +180,12 @@ def _part(program: Program, name: str) -> Program:
 
 
 def _module(
-    program: Program, inputs: Sequence[tuple[str, Mapping[str, Any]]], results: Sequence[Any], inlined: bool = False
+    program: Program,
+    inputs: Sequence[tuple[str, Mapping[str, Any]]],
+    results: Sequence[Any],
+    kind: type[GraphModule] = GraphModule,
 ) -> GraphModule:
-    """A module with these placeholders that calls ``program``, which takes and returns all but objects, or has its operators.
+    """A module with these placeholders that calls ``program``, which takes and returns all but objects.
 
     ``results``: for each a node or the metadata of a node, which is the metadata of the result.
     """
@@ -154,14 +195,9 @@ def _module(
     placeholders = graph.find_nodes(op="placeholder")
     objects = {node.name: node for node in placeholders if is_object(node)}
     arguments = tuple(node for node in placeholders if node.name not in objects)
-    found: Any
-    if inlined:
-        root = to_fx(program)
-        found = graph.graph_copy(root.graph, dict(zip(root.graph.find_nodes(op="placeholder"), arguments, strict=True)))
-    else:
-        root = torch.nn.Module()
-        root.add_module("program", JointPart(program))
-        found = graph.call_module("program", arguments)
+    root = torch.nn.Module()
+    root.add_module("program", JointPart(program))
+    found = graph.call_module("program", arguments)
     items = list[Any]()
     leaves = enumerate(leaf for leaf, marks in returned(program.main) if MUTATES not in marks)
     for facts in results:
@@ -172,7 +208,7 @@ def _module(
         if isinstance(leaf, Attribute):
             items.append(value_of(leaf))
         else:
-            items.append(found[i] if inlined else graph.call_function(operator.getitem, (found, i)))
+            items.append(graph.call_function(operator.getitem, (found, i)))
             items[-1].meta = dict(facts.meta if isinstance(facts, Node) else facts)
     graph.output(tuple(items))
-    return GraphModule(root, graph)
+    return kind(root, graph)
