@@ -30,9 +30,8 @@ from fxc.dialects.base.effects import is_view
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.driver.named_pipeline import Flow
 from fxc.driver.pass_options import spec_of
-from fxc.driver.pipeline import Anchored, NamedSteps, Step, pipeline_text
+from fxc.driver.pipeline import Anchored, Flow, NamedSteps, Step, pipeline_text
 from fxc.errors import FxcError
 from fxc.pipelines import INFERENCE, TRAINING, parse_pipeline
 

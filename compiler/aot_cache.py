@@ -20,7 +20,7 @@ from torch.fx import GraphModule, Node
 from fxc.api import joint_pipeline, pipeline_for
 from fxc.artifact import cache
 from fxc.artifact.plan_file import signature_from, signature_json
-from fxc.compilation.cached import has_patterns, is_cached, text_of
+from fxc.compilation.passes import has_patterns, is_cached, text_of
 from fxc.dialects.target import HOST
 from fxc.execution_plan import ExecutionPlan
 from fxc.options import AUTO, Options

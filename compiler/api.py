@@ -14,14 +14,13 @@ from xdsl.passes import ModulePass
 
 from fxc.artifact.cache import Ready
 from fxc.codegen.contract import machine_of, require_kernels, target_named
-from fxc.compilation.cached import CachedCompilation, LaterDerivatives
-from fxc.compilation.passes import Passes
+from fxc.compilation.passes import CachedCompilation, LaterDerivatives, Passes
 from fxc.compilation.rank_order import check_order
 from fxc.dialects import dist
 from fxc.dialects.plan import BOXED
 from fxc.dialects.target import GpuAttr
 from fxc.driver.gc_pause import collections_paused
-from fxc.driver.named_pipeline import Flow
+from fxc.driver.pipeline import Flow
 from fxc.driver.pipeline_text import PassSpec
 from fxc.driver.timing import Timer
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError, PipelineError, nearest

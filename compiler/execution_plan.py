@@ -202,7 +202,7 @@ class ExecutionPlan(Plan):
             with timer.scope("read"):
                 found = plan_file.read(Path(path), trust_kernels=trust_kernels)
             if isinstance(found, plan_file.Contents):
-                from fxc.compilation.cached import LaterDerivatives
+                from fxc.compilation.passes import LaterDerivatives
                 from fxc.program.process_groups import bind_groups, call_of
 
                 options = Options.from_env()

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from fxc.driver.named_pipeline import Flow, NamedPipeline, OnDemand, Slot
-from fxc.driver.pipeline import Pipeline, Step, passes_in, resolve
+from fxc.driver.pipeline import Flow, NamedPipeline, OnDemand, Pipeline, Slot, Step, passes_in, resolve
 from fxc.driver.pipeline_text import PassSpec, parse
 from fxc.driver.registry import PassRegistry
 

@@ -27,7 +27,7 @@ from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.driver.gc_pause import collections_paused
-from fxc.driver.named_pipeline import Flow
+from fxc.driver.pipeline import Flow
 from fxc.errors import CaptureError, FallbackWarning, FxcError, NumericsError
 from fxc.export.joint_modules import modules_of, program_of
 from fxc.frontends.dynamo_attention import fuse_attention

@@ -16,7 +16,7 @@ from torch._dynamo.utils import counters
 
 from fxc import aot_cache
 from fxc.artifact import cache
-from fxc.compilation import cached
+from fxc.compilation import passes
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +142,7 @@ def test_what_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for options in ({"freeze": True}, {"timing": True}, {"strict": True}, {"cache_plans": False}, {"target": None}):
         with torch.no_grad():
             assert counted(relu, x, **options)[1] == "", options
-    monkeypatch.setattr(cached, "registered", lambda: ["a pattern"])
+    monkeypatch.setattr(passes, "registered", lambda: ["a pattern"])
     assert counted(relu, x)[1] == ""
 
 

@@ -7,7 +7,7 @@ import random
 import networkx as nx
 import pytest
 
-from fxc.passes.analysis.contraction import Contraction
+from fxc.passes.analysis.slices import Contraction
 
 
 def _merged(graph: nx.DiGraph, a: int, b: int) -> nx.DiGraph:

@@ -11,8 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from fxc.driver.named_pipeline import NamedPipeline, OnDemand, Slot
-from fxc.driver.pipeline import Anchored, NamedSteps, pipeline_text, resolve
+from fxc.driver.pipeline import Anchored, NamedPipeline, NamedSteps, OnDemand, Slot, pipeline_text, resolve
 from fxc.driver.pipeline_text import AnchorSpec, PassSpec, parse, to_text
 from fxc.driver.registry import PassRegistry
 from fxc.errors import PipelineError

@@ -15,7 +15,7 @@ from torch.library import Library
 import fxc
 from fxc.api import pipeline_for
 from fxc.artifact import cache as program_cache
-from fxc.compilation.cached import text_of
+from fxc.compilation.passes import text_of
 from fxc.pipelines import INFERENCE
 
 ROOT = Path(__file__).parent.parent

@@ -13,8 +13,7 @@ import click
 
 from fxc.errors import CaptureError, InputError, nearest
 from fxc.tools.command_line import check_writable, complete_pipeline, progress, say, write_output, writing
-from fxc.tools.programs import run_on
-from fxc.tools.sources import load_source
+from fxc.tools.sources import load_source, run_on
 
 if TYPE_CHECKING:
     from fxc.program.program import Program

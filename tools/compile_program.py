@@ -18,7 +18,7 @@ from fxc.codegen.triton.printer import print_kernels
 from fxc.compilation.passes import Passes
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, target_of
 from fxc.dialects.tile import KernelOp
-from fxc.driver.named_pipeline import Flow
+from fxc.driver.pipeline import Flow
 from fxc.driver.pipeline_text import PassSpec, Spec, parse, to_text
 from fxc.errors import PipelineError, PlanFileError
 from fxc.options import AUTO, Options

@@ -13,7 +13,7 @@ from fxc.report.recording import record
 from fxc.tools.capture_commands import capture_source
 from fxc.tools.command_line import check_writable, progress, write_output
 from fxc.tools.compile_program import Request, checked_options
-from fxc.tools.programs import load_program
+from fxc.tools.sources import load_program
 
 
 def report_page(request: Request, path: Path) -> None:

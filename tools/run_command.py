@@ -13,8 +13,7 @@ from fxc.errors import InputError, nearest, nearest_file
 from fxc.program.weights import load_state, save_state
 from fxc.tools.command_line import check_writable, complete_pipeline, progress, say, writing
 from fxc.tools.compare import compare_with_source, inputs_of_source
-from fxc.tools.programs import allow_options, load_program
-from fxc.tools.sources import load_source
+from fxc.tools.sources import allow_options, load_program, load_source
 
 if TYPE_CHECKING:
     from fxc.program.execute import RunResult

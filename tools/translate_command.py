@@ -8,7 +8,7 @@ import click
 
 from fxc.tools.command_line import complete_pipeline, progress, read_text, say, write_output, writing
 from fxc.tools.emitters import EmitOptions, emit
-from fxc.tools.programs import allow_options, load_program
+from fxc.tools.sources import allow_options, load_program
 from fxc.tools.write_python import write_folder
 
 FORMATS = ("fx", "dot", "svg", "table")

@@ -18,7 +18,7 @@ from fxc.dialects.text.diagnostics import one_line
 from fxc.dialects.text.syntax import type_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.errors import VerifyError
-from fxc.passes.analysis.lost_shapes import lost_shapes
+from fxc.passes.analysis.type_joins import lost_shapes
 
 Numbers = Sequence[Mapping[str, int]]
 """Assignments of numbers to the symbols of a module; declared and inferred types must agree at each of them."""

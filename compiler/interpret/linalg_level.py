@@ -33,8 +33,8 @@ from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import contiguous_steps, names_of, strides_of, value_at
 from fxc.dialects.attributes.types import is_tensor
 from fxc.errors import BoundsError, InputError, NoRuleError
-from fxc.interpret.tile_memory import combine
 from fxc.interpret.tile_ops import BINARY, element_dtype, identity, reduction, scalar_op
+from fxc.interpret.tile_programs import combine
 
 OPS = (
     linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp, UnrealizedConversionCastOp,

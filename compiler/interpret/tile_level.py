@@ -23,8 +23,7 @@ from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.tile.kernel import INIT, KernelOp, LaunchOp
 from fxc.dialects.tile.types import shape_of
-from fxc.interpret.tile_memory import kernel_error
-from fxc.interpret.tile_programs import Launch, Programs, argument_name
+from fxc.interpret.tile_programs import Launch, Programs, argument_name, kernel_error
 from fxc.interpret.tile_rules import RULES
 
 Tensor = torch.Tensor

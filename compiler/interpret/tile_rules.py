@@ -20,9 +20,8 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile.memory import ATOMICS
 from fxc.dialects.tile.types import element_of, shape_of
 from fxc.errors import BoundsError
-from fxc.interpret.tile_memory import kernel_error
 from fxc.interpret.tile_ops import CASTS, FLOAT_COMPARISONS, FUNCTIONS, INTEGER_COMPARISONS, reduction, scan
-from fxc.interpret.tile_programs import Programs, Rule
+from fxc.interpret.tile_programs import Programs, Rule, kernel_error
 
 Tensor = torch.Tensor
 

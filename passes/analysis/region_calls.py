@@ -14,8 +14,7 @@ from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, op_class
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.passes.analysis.constants import is_host_constant
-from fxc.passes.analysis.evaluation import Evaluation, truth
+from fxc.passes.analysis.constants import Evaluation, is_host_constant, truth
 from fxc.passes.analysis.tuples import selections
 
 Leaf = SSAValue | Attribute

@@ -44,11 +44,10 @@ from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of, is_private, symbol_users_in
-from fxc.passes.analysis.lost_shapes import lost_shapes
 from fxc.passes.analysis.region_calls import COND, WHILE_LOOP, passed, region_argument, region_inputs, region_outputs
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.stride_changes import contiguous_for, only_strides_differ
-from fxc.passes.analysis.type_joins import data_dependent, join, leaf_type, named_as, without_symbols
+from fxc.passes.analysis.type_joins import data_dependent, join, leaf_type, lost_shapes, named_as, without_symbols
 from fxc.passes.rewriting.functions import fresh_symbol
 
 Inferred = Sequence[Attribute] | VerifyException

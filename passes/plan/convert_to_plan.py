@@ -57,7 +57,7 @@ from fxc.passes.analysis.memory import Memory
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.written_arguments import insert_write_backs, new_values
-from fxc.passes.plan.last_uses import update_of
+from fxc.passes.plan.buffers import update_of
 from fxc.passes.rewriting.outlining import is_static
 from fxc.passes.rewriting.remarks import remark
 

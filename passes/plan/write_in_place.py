@@ -69,10 +69,9 @@ from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.passes.analysis.statistics import count
-from fxc.passes.plan.buffers import Buffers
+from fxc.passes.plan.buffers import Buffers, ends_with, is_only_lent, is_spent, leaves, unrelease, update_dying_operands
 from fxc.passes.plan.calls import Callee, callees
 from fxc.passes.plan.in_place import allow, writes_over
-from fxc.passes.plan.last_uses import ends_with, is_only_lent, is_spent, leaves, unrelease, update_dying_operands
 
 
 @dataclass(frozen=True)

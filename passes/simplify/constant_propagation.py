@@ -40,7 +40,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.passes.analysis.evaluation import Evaluation
+from fxc.passes.analysis.constants import Evaluation
 from fxc.passes.analysis.region_calls import (
     Leaf,
     agreed_values,

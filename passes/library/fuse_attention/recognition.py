@@ -18,7 +18,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.torch_ops.effects import DROPOUTS, is_uninitialized
-from fxc.passes.analysis.evaluation import Evaluation
+from fxc.passes.analysis.constants import Evaluation
 from fxc.passes.analysis.matching import RESHAPES, dtype, integer, is_floating, is_integral, number, producer
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.library.fuse_attention.products import Ordered, Product, product_of, sizes_of, static

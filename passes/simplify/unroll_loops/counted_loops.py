@@ -17,7 +17,7 @@ from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.torch_ops.effects import is_uninitialized
-from fxc.passes.analysis.evaluation import Evaluation
+from fxc.passes.analysis.constants import Evaluation
 from fxc.passes.analysis.matching import dtype, integer
 from fxc.passes.analysis.region_calls import WHILE_LOOP, Leaf, passed, region_argument, region_outputs
 

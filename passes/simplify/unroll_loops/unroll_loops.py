@@ -51,7 +51,7 @@ from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.torch_ops.operators import torch_op
-from fxc.passes.analysis.evaluation import Evaluation
+from fxc.passes.analysis.constants import Evaluation
 from fxc.passes.analysis.region_calls import WHILE_LOOP, Leaf, can_replace, initial_values, put_in_place, results_by_index
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.type_joins import data_dependent, leaf_type, without_symbols
