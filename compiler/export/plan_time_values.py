@@ -17,7 +17,7 @@ from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.analysis.call_graph import functions_of
 from fxc.passes.analysis.written_arguments import is_view_of
 from fxc.program.program import Program
-from fxc.runtime.lazy import marked_like
+from fxc.runtime.shared_memory import copy_with
 
 
 def is_once(call: CallOp) -> bool:
@@ -53,16 +53,7 @@ def own_weights(program: Program, written: Container[str]) -> None:
         name = state_name(program, value)
         tensor = None if name is None or name in written else program.state.get(name)
         if name is not None and tensor is not None and tensor.layout == torch.strided and _is_read(value, functions):
-            program.state[name] = _copy(tensor.detach(), copies)
-
-
-def _copy(tensor: torch.Tensor, copies: dict[int, torch.UntypedStorage]) -> torch.Tensor:
-    """``tensor`` over a copy of its storage; ``copies`` has one copy for each storage address."""
-    memory = tensor.untyped_storage()
-    if (copy := copies.get(memory.data_ptr())) is None:
-        copy = copies[memory.data_ptr()] = memory.clone()
-    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    return marked_like(made.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride()), tensor)
+            program.state[name] = copy_with(tensor.detach(), copies)
 
 
 def _is_read(value: SSAValue, functions: Mapping[str, FuncOp]) -> bool:

@@ -15,6 +15,7 @@ from fxc.bridge.modules import build_module
 from fxc.dialects.attributes.values import isa, leaves
 from fxc.dialects.fx import ModuleDeclOp, OutputOp, TensorDeclOp
 from fxc.interpret.torch_level import ReferenceInterpreter, Watch
+from fxc.runtime.shared_memory import copy_with
 
 
 class Binding:
@@ -69,13 +70,7 @@ class Binding:
     def _copied(self, plain: torch.Tensor, cls: type) -> torch.Tensor:
         if plain.layout is not torch.strided or cls not in (torch.Tensor, torch.nn.Parameter) or plain.is_quantized:
             return plain.clone()
-        storage = plain.untyped_storage()
-        if storage._cdata not in self.storages:
-            self.storages[storage._cdata] = storage.clone()
-        empty = torch.empty(0, dtype=plain.dtype, device=plain.device)
-        made = empty.set_(self.storages[storage._cdata], plain.storage_offset(), plain.shape, plain.stride())
-        made = made.conj() if plain.is_conj() else made
-        return torch.ops.aten._neg_view(made) if plain.is_neg() else made
+        return copy_with(plain, self.storages)
 
     def submodule(self, path: str) -> torch.nn.Module:
         """Return the copy of the live module at ``path``, or a module built from its declaration."""

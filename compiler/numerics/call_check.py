@@ -33,6 +33,7 @@ from fxc.interpret.torch_level import ReferenceInterpreter, error_of, is_concret
 from fxc.numerics.differences import Difference, difference, is_rounding
 from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, differences, widened
 from fxc.program.program import Look, Program
+from fxc.runtime.shared_memory import copy_with
 
 Launch = LaunchOp | plan.LaunchOp
 Machine = Callable[[Launch], Callable[..., Any]]
@@ -227,16 +228,8 @@ class _SteppedInterpreter(ReferenceInterpreter):
 
 def _copied(values: Sequence[Any]) -> list[Any]:
     """Copy tensors; copies share memory where the originals do."""
-    storages, made = dict[int, torch.UntypedStorage](), list[Any]()
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            memory = value.untyped_storage()
-            if (key := memory.data_ptr()) not in storages:
-                storages[key] = memory.clone()
-            empty = torch.empty(0, dtype=value.dtype, device=value.device)
-            value = empty.set_(storages[key], value.storage_offset(), value.shape, value.stride())
-        made.append(value)
-    return made
+    storages = dict[int, torch.UntypedStorage]()
+    return [copy_with(value, storages) if isinstance(value, torch.Tensor) else value for value in values]
 
 
 def _view_of(value: Any) -> object:

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from fxc.errors import CaptureError
 from fxc.patterns.trace import PythonFunction, other_number
+from fxc.runtime.shared_memory import copy_with
 
 _TRIES = 32
 _SIZES = (1, 2, 3, 4, 5, 7)
@@ -132,7 +133,7 @@ def _filled(like: torch.Tensor, shape: list[int], dtype: torch.dtype) -> torch.T
 
 def _outcome(function: PythonFunction, values: Sequence[Any], needs: Sequence[bool]) -> list[Any] | Exception:
     """The results of ``function`` on copies of ``values``, the gradients, and the copies; or its error."""
-    own = [_copied(value) for value in values]
+    own = [copy_with(value, {}) if isinstance(value, torch.Tensor) else value for value in values]
     for value, need in zip(own, needs, strict=False):
         if need:
             value.requires_grad_()
@@ -148,15 +149,6 @@ def _outcome(function: PythonFunction, values: Sequence[Any], needs: Sequence[bo
     except Exception as error:  # the functions may reject inputs by any error
         return error
     return [[result.detach() for result in results], [g for g in gradients if g is not None], own]
-
-
-def _copied(value: Any) -> Any:
-    """A copy with equal strides."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    memory = value.new_empty(0)
-    memory.set_(value.untyped_storage().clone(), value.storage_offset(), value.shape, value.stride())
-    return memory
 
 
 def _difference(

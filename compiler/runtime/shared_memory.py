@@ -1,4 +1,4 @@
-"""Memory overlap of tensors."""
+"""Memory overlap of tensors, and copies that share memory as their originals do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 from fxc.errors import TORCH_COMPILE
 from fxc.runtime.guards import PLAIN
+from fxc.runtime.lazy import marked_like
 
 
 def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
@@ -59,6 +60,16 @@ def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tens
     size = tensor.element_size()
     strides = [stride * size for stride in tensor.stride()]
     return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)
+
+
+def copy_with(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+    """Return a copy of a strided tensor. ``storages`` has a copy of each storage, shared by copies as by their originals."""
+    storage = tensor.untyped_storage()
+    key = storage.data_ptr() or storage._cdata
+    if key not in storages:
+        storages[key] = storage.clone()
+    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return marked_like(made.set_(storages[key], tensor.storage_offset(), tensor.shape, tensor.stride()), tensor)
 
 
 def starts_later(which: str, way: str, offset: int | torch.SymInt | None = None) -> tuple[str, str]:

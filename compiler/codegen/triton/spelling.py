@@ -7,7 +7,7 @@ import keyword
 import math
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import cast
 
@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes.values import isa
 from fxc.errors import KernelError
@@ -132,12 +132,30 @@ RESERVED = frozenset({"tl", "triton", "libdevice", "float", "range", *keyword.kw
 """Names that the printed file itself uses."""
 
 
+class UniqueNames:
+    """Generates unique names that Python allows; none is in ``taken``."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+
+    def new(self, hint: str | None) -> str:
+        """``hint`` as a valid Python name, with a number appended if it is taken."""
+        base = name = python_name(hint or "v0")
+        count = 0
+        while name in self.taken:
+            count += 1
+            name = f"{base}_{count}"
+        self.taken.add(name)
+        return name
+
+
 def value_names(kernel: Operation, taken: frozenset[str]) -> dict[SSAValue, str]:
     """A unique name for every value in ``kernel``, in the order of the text; none is in ``taken`` or ``RESERVED``."""
-    names, used, numbers = dict[SSAValue, str](), set(taken | RESERVED), itertools.count()
-    for region in kernel.regions:
-        for block in region.blocks:
-            _name_block(block, names, used, numbers)
+    names, unique, number = dict[SSAValue, str](), UniqueNames(taken | RESERVED), itertools.count()
+    for op in kernel.walk():
+        inside = (argument for region in op.regions for block in region.blocks for argument in block.args)
+        for value in (*op.results, *inside):
+            names[value] = unique.new(f"v{next(number)}" if value._name is None else value._name)
     return names
 
 
@@ -145,25 +163,3 @@ def python_name(hint: str) -> str:
     """``hint`` with the characters replaced that are invalid in a Python name: ``arg0.1`` becomes ``arg0_1``."""
     name = re.sub(r"\W", "_", hint, flags=re.ASCII)
     return f"v{name}" if name[:1].isdigit() or not name else name
-
-
-def _name_block(block: Block, names: dict[SSAValue, str], used: set[str], numbers: Iterator[int]) -> None:
-    for value in block.args:
-        names[value] = _unique(value, used, numbers)
-    for op in block.ops:
-        for value in op.results:
-            names[value] = _unique(value, used, numbers)
-        for region in op.regions:
-            for inner in region.blocks:
-                _name_block(inner, names, used, numbers)
-
-
-def _unique(value: SSAValue, used: set[str], numbers: Iterator[int]) -> str:
-    hint = value._name
-    base = f"v{next(numbers)}" if hint is None else python_name(hint)
-    name, count = base, 0
-    while name in used:
-        count += 1
-        name = f"{base}_{count}"
-    used.add(name)
-    return name

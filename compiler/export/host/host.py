@@ -21,7 +21,7 @@ from fxc.bridge.nesting import OUTPUTS
 from fxc.bridge.nesting import spec_of as nesting_of
 from fxc.bridge.values import torch_dtype, value_of
 from fxc.codegen.cpu.choices import shares_work
-from fxc.codegen.triton.spelling import python_name
+from fxc.codegen.triton.spelling import UniqueNames
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
 from fxc.dialects.attributes.types import is_tensor
@@ -189,7 +189,7 @@ class Globals:
     """Global objects by name. Each object has one name."""
 
     def __init__(self) -> None:
-        self.names = UniqueNames()
+        self.names = UniqueNames(RESERVED)
         self.values: dict[str, Any] = {"torch": torch}
         self.comments = dict[str, str]()
         self._known = dict[Any, str]()
@@ -243,23 +243,6 @@ def _hint(value: Any) -> str:
 
 RESERVED = frozenset({*keyword.kwlist, *dir(builtins), "torch"})
 """Names that a program does not use for its values."""
-
-
-class UniqueNames:
-    """Generates unique names."""
-
-    def __init__(self, taken: frozenset[str] = RESERVED) -> None:
-        self.taken = set(taken)
-
-    def new(self, hint: str | None) -> str:
-        """``hint`` as a valid Python name, with a number appended if it is taken."""
-        base = name = python_name(hint or "v0")
-        count = 0
-        while name in self.taken:
-            count += 1
-            name = f"{base}_{count}"
-        self.taken.add(name)
-        return name
 
 
 # nestings of values as Python text
