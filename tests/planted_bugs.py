@@ -31,13 +31,14 @@ from xdsl.passes import ModulePass
 import fxc
 from fxc.api import pipeline_for
 from fxc.compilation.passes import Passes
+from fxc.dialects.entry import public_functions
 from fxc.dialects.plan import AllocOp, FreeOp
 from fxc.dialects.text.syntax import clone_module
 from fxc.driver.pipeline import Anchored, Step
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.errors import NumericsError
 from fxc.numerics.check_numerics import CheckNumerics
-from fxc.numerics.reference_run import ReferenceRun, public_functions
+from fxc.numerics.reference_run import ReferenceRun
 from fxc.pipelines import INFERENCE, parse_pipeline
 from fxc.program.program import Program
 from tests.kernel_mutations import MAY_DO_NOTHING, MUTATIONS, recorded_ops

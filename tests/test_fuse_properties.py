@@ -12,10 +12,11 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation
 
 from fxc.dialects.base.effects import aliases
+from fxc.dialects.entry import public_functions
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, public_functions
+from fxc.numerics.reference_run import ReferenceResult, ReferenceRun
 from fxc.passes import load
 from fxc.passes.fusion.fuse.fuse import FusePass
 from tests.random_modules import Sample

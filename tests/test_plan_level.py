@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 import fxc
 from fxc.bridge.callables import BINDINGS, resolve_operator
+from fxc.dialects.entry import public_functions
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.numerics.reference_run import ReferenceRun, public_functions
+from fxc.numerics.reference_run import ReferenceRun
 from fxc.program.program import new_context
 from tests.models.zoo import load
 from tests.opinfo.suite import copies, operators, samples_of, trace

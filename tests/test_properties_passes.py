@@ -18,10 +18,11 @@ from xdsl.utils.exceptions import PassFailedException
 import fxc
 from fxc.dialects.attributes.types import dtype_name
 from fxc.dialects.base.effects import is_random
+from fxc.dialects.entry import public_functions
 from fxc.dialects.text.syntax import clone_module, parse_module, print_module
 from fxc.dialects.verify.verifier import verify
 from fxc.errors import CaptureError
-from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, public_functions, why_not
+from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, why_not
 from fxc.passes import available, load
 from fxc.program.program import Program, new_context
 from tests.pass_contracts import is_idempotent

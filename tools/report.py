@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import cast
 
-from xdsl.dialects.builtin import ComplexType, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i1
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.attributes.types import SYMBOLS
+from fxc.dialects.attributes.types import SYMBOLS, element_bytes, is_tensor
 from fxc.dialects.base.effects import is_random, writes
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import TensorDeclOp
@@ -97,7 +97,4 @@ def _elements(type: Attribute) -> int:
 
 
 def _bytes(type: Attribute) -> int:
-    element = cast("TensorType[Attribute]", type).element_type if isinstance(type, TensorType) else type
-    part = cast("ComplexType[Any]", element).element_type if isinstance(element, ComplexType) else element
-    width: int = getattr(part, "compile_time_size", 0) * (1 if part is element else 2)
-    return (1 if element == i1 else width) * _elements(cast(Attribute, type))
+    return (element_bytes(type.element_type if is_tensor(type) else type) or 0) * _elements(type)

@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from fxc.runtime.autograd import memory_order
+
 _np: Any = np
 Rules = dict[torch._ops.OpOverload, Callable[..., Any]]
 """Operator -> the function that make_fx traces instead; if that returns NotImplemented, the operator itself."""
 
 
-def _memory_order(x: torch.Tensor) -> list[int]:
-    """Return the dimensions from the outermost in memory to the innermost."""
-    return sorted(range(x.dim()), key=lambda i: (-x.stride(i), -x.shape[i]))
-
-
 def _in_memory_order(x: torch.Tensor, run: Callable[[list[int]], torch.Tensor]) -> torch.Tensor:
     """Call ``run`` with the dimensions of ``x`` from the outermost in memory to the innermost, and permute its result back."""
-    order = _memory_order(x)
+    order = [*memory_order(x.shape, x.stride())]
     return run(order).permute([order.index(i) for i in range(len(order))])
 
 
@@ -73,7 +70,7 @@ def _as_strided_scatter(
 
     Its derivative is wrong, and its fakes reject tensors with gaps.
     """
-    order = _memory_order(x)
+    order = [*memory_order(x.shape, x.stride())]
     in_memory = x.permute(order)
     first = 0 if storage_offset is None else storage_offset - x.storage_offset()
     has_gaps = not in_memory.is_contiguous()

@@ -19,7 +19,7 @@ from fxc.dialects import tile
 from fxc.dialects.attributes.types import NONE_TYPE, SYMBOLS, ValueType
 from fxc.dialects.attributes.values import Tree
 from fxc.dialects.autodiff import UNDEFINED, SubgraphOp, gradient_type
-from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.entry import ArgumentFacts, argument_attributes, public_functions
 from fxc.dialects.fx import CallMethodOp
 from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp
 from fxc.dialects.torch_ops import TorchOp
@@ -180,20 +180,9 @@ def _filled() -> Generator[None, None, None]:
             torch.use_deterministic_algorithms(modes[0], warn_only=modes[1])
 
 
-def public_functions(module: ModuleOp) -> list[func.FuncOp]:
-    """Return the public functions with a body."""
-    return [
-        op
-        for op in module.ops
-        if isinstance(op, func.FuncOp)
-        and not op.is_declaration
-        and (op.sym_visibility is None or op.sym_visibility.data != "private")
-    ]
-
-
 def subjects(module: ModuleOp) -> dict[str, Subject]:
     """Return the parts of ``module`` that can run: public functions by name, functions with a derivative, and a split step."""
-    found: dict[str, Subject] = {f"@{function.sym_name.data}": function for function in public_functions(module)}
+    found: dict[str, Subject] = {f"@{f.sym_name.data}": f for f in public_functions(module) if not f.is_declaration}
     if (step := TrainingStep.of(module)) is not None:
         found.setdefault(f"@{step.forward.sym_name.data}", step)
     for op in module.walk():

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, M
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor, layout, strides
+from fxc.dialects.attributes.types import NUMBERS, is_tensor, layout, strides
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, OFFLOADED, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import has_side_effect, is_random, writes
@@ -251,7 +251,7 @@ def may_repeat(op: Operation) -> bool:
 
 def is_number(value: SSAValue) -> bool:
     """Whether ``value`` is a number of the host, such as a size."""
-    return isinstance(value.type, (IntType, FloatType, BoolType))
+    return isinstance(value.type, NUMBERS)
 
 
 def can_be_saved(value: SSAValue) -> bool:

@@ -13,7 +13,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import VALUE, BoolType, Dim, FloatType, IntType, is_tensor, tensor_type, tuple_type
+from fxc.dialects.attributes.types import NUMBERS, VALUE, BoolType, Dim, FloatType, IntType, is_tensor, tensor_type, tuple_type
 from fxc.dialects.attributes.values import NoneValueAttr, scalar_of, str_attr
 from fxc.dialects.base.effects import reshapes
 from fxc.passes.analysis.constants import is_host_constant
@@ -29,7 +29,7 @@ def join(a: Attribute, b: Attribute) -> Attribute:
         return a
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.types) == len(b.types):
         return tuple_type([join(x, y) for x, y in zip(a.types, b.types, strict=True)])
-    if isinstance(a, (IntType, FloatType, BoolType)) and type(a) is type(b):
+    if isinstance(a, NUMBERS) and type(a) is type(b):
         return type(a)(str_attr(""))
     if is_tensor(a) and is_tensor(b) and _facts(a) == _facts(b):
         sizes = _common(types.sizes(a), types.sizes(b))
@@ -82,7 +82,7 @@ def without_symbols(type: Attribute, is_gone: Callable[[str], bool]) -> Attribut
         return tuple_type([without_symbols(element, is_gone) for element in type.types])
     if not any(map(is_gone, data_dependent([type]))):
         return type
-    if isinstance(type, (IntType, FloatType, BoolType)):
+    if isinstance(type, NUMBERS):
         return type.__class__(str_attr(""))
     assert is_tensor(type)
     steps = types.strides(type)
@@ -97,7 +97,7 @@ def named_as(type: Attribute, declared: Attribute) -> Attribute:
 
     if isinstance(type, TupleType) and isinstance(declared, TupleType) and len(type.types) == len(declared.types):
         return tuple_type([named_as(a, b) for a, b in zip(type.types, declared.types, strict=True)])
-    if isinstance(type, (IntType, FloatType, BoolType)) and isinstance(declared, type.__class__):
+    if isinstance(type, NUMBERS) and isinstance(declared, type.__class__):
         return type.__class__(str_attr(str(name(type.expression.data, declared.expression.data))))
     if is_tensor(type) and is_tensor(declared) and _facts(type) == _facts(declared):
         sizes = tuple(name(a, b) for a, b in zip(types.sizes(type), types.sizes(declared), strict=True))
@@ -128,7 +128,7 @@ def leaf_type(leaf: SSAValue | Attribute) -> Attribute:
 def _texts(type: Attribute) -> list[str]:
     if isinstance(type, TupleType):
         return [text for element in type.types for text in _texts(element)]
-    if isinstance(type, (IntType, FloatType, BoolType)):
+    if isinstance(type, NUMBERS):
         return [type.expression.data]
     if is_tensor(type):
         return [dim for dim in (*types.sizes(type), *(types.strides(type) or ())) if isinstance(dim, str)]

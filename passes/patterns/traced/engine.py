@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue, TypeAt
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import SYMBOLS, VALUE, is_tensor, strides
+from fxc.dialects.attributes.types import NUMBERS, SYMBOLS, VALUE, is_tensor, strides
 from fxc.dialects.base.effects import aliases, is_random, writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.equations import Equation, Snippet, body_of, function_of, needed_operations
@@ -25,7 +25,7 @@ from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class
 from fxc.passes.analysis.memory import writes_anything
 from fxc.passes.analysis.stride_changes import contiguous_copy, only_strides_differ
 from fxc.passes.patterns import all_patterns
-from fxc.passes.patterns.traced.matching import Misses, PatternMatch, bindings, is_number, roots
+from fxc.passes.patterns.traced.matching import Misses, PatternMatch, bindings, roots
 from fxc.passes.patterns.traced.stride_changes import settle_strides
 from fxc.passes.rewriting.patterns import Dispatch, Pattern, PatternRewriter, apply_patterns, dispatch_table
 from fxc.passes.rewriting.remarks import remark, wanted
@@ -373,7 +373,7 @@ def shared_memory(snippet: Snippet, context: FxcContext) -> set[tuple[int, int]]
 
 def needed_tensors(snippet: Snippet) -> set[Operation]:
     """The operations that compute the outputs, without those that compute sizes and other numbers, which match by value."""
-    return needed_operations(snippet, lambda value: not is_number(value.type))
+    return needed_operations(snippet, lambda value: not isinstance(value.type, NUMBERS))
 
 
 def _changed(snippet: Snippet, change: Callable[[ModuleOp], object]) -> Snippet:

@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType
+from fxc.dialects.attributes.types import NUMBERS, FloatType, IntType
 from fxc.dialects.attributes.values import KnownTree, Tree, isa, leaves, scalar_of
 from fxc.dialects.equations import Snippet
 from fxc.dialects.text.call import CallOp
@@ -74,7 +74,7 @@ class PatternMatch:
                     return
             elif isinstance(pattern, BlockArgument):
                 self.values[pattern] = value
-            elif is_number(pattern.type) and isinstance(value, SSAValue) and is_number(value.type):
+            elif isinstance(pattern.type, NUMBERS) and isinstance(value, SSAValue) and isinstance(value.type, NUMBERS):
                 if not self.loose and not _same_number(pattern.type, value.type):
                     return
                 self.values[pattern] = value
@@ -162,7 +162,7 @@ class PatternMatch:
                 return True
             if (
                 self.loose
-                and is_number(pattern.type)
+                and isinstance(pattern.type, NUMBERS)
                 and not isinstance(pattern, BlockArgument)
                 and isinstance(tree, Attribute)
             ):
@@ -207,17 +207,13 @@ def _commutes(op: TorchOp, arguments: Mapping[str | int, Tree]) -> bool:
     )
 
 
-def is_number(type: Attribute) -> bool:
-    return isinstance(type, (IntType, FloatType, BoolType))
-
-
 def _is_size(tree: KnownTree) -> bool:
-    return isinstance(tree, SSAValue) and is_number(tree.type)
+    return isinstance(tree, SSAValue) and isinstance(tree.type, NUMBERS)
 
 
 def _same_number(a: Attribute, b: Attribute) -> bool:
     """Whether two numbers are equal: their types state the same expression of sizes that depend on no data."""
-    if a != b or not isinstance(a, (IntType, FloatType, BoolType)):
+    if a != b or not isinstance(a, NUMBERS):
         return False
     symbols = re.findall(r"\b[a-z]+\d+\b", a.expression.data)
     return bool(a.expression.data) and all(symbol.startswith("s") for symbol in symbols)
