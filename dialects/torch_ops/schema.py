@@ -68,7 +68,7 @@ class Schema:
 
 def parse_schema(text: str) -> Schema:
     """The schema of ``text``, an operator signature without the name. ValueError where it is malformed."""
-    end = _closing(text, 0)
+    end = _closing(text)
     arrow = text.find("->", end)
     if not text.startswith("(") or arrow < 0:
         raise ValueError(f"not an operator signature: {text}")
@@ -84,7 +84,7 @@ def parse_schema(text: str) -> Schema:
             type, alias, writes = _aliased(type_part)
             arguments.append(Argument(name, type, default, keyword_only, alias, writes))
     results = text[arrow + 2 :].strip()
-    parts = _split(results[1:-1]) if results.startswith("(") and _closing(results, 0) == len(results) - 1 else [results]
+    parts = _split(results[1:-1]) if results.startswith("(") and _closing(results) == len(results) - 1 else [results]
     return Schema(tuple(arguments), tuple(_return(part) for part in parts))
 
 
@@ -123,11 +123,11 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _closing(text: str, start: int) -> int:
-    """Index of the bracket that closes the one at ``start``."""
-    for i, _, depth in _outside_strings(text[start:]):
+def _closing(text: str) -> int:
+    """Index of the bracket that closes the first one."""
+    for i, _, depth in _outside_strings(text):
         if depth == 0:
-            return start + i
+            return i
     raise ValueError(f"unbalanced brackets: {text}")
 
 

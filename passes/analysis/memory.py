@@ -110,10 +110,6 @@ class Memory:
         self._settle(unknown)
         self._writes[scope] = self._written
 
-    def may_alias(self, a: SSAValue, b: SSAValue) -> bool:
-        """Whether ``a`` and ``b`` may share memory."""
-        return self.set_of(a) == self.set_of(b)
-
     def outlives(self, value: SSAValue) -> bool:
         """Whether the memory of ``value`` may exist before the scope runs: that of an argument, an attribute or a constant."""
         return self.outlives_set(self.set_of(value))

@@ -191,9 +191,6 @@ class Builder:
     def insert(self, vector: Value, scalar: Value, lane: int) -> Value:
         return self.emit(vector.type, f"insertelement {vector}, {scalar}, i64 {lane}")
 
-    def iota(self, type: Type) -> Value:
-        return vector_constant(type.with_lanes(None), [str(i) for i in range(type.lanes or 1)])
-
     # memory
 
     def stack(self, value: Value) -> Value:

@@ -49,11 +49,6 @@ class Type:
     def with_lanes(self, lanes: int | None) -> Type:
         return Type(self.element, lanes)
 
-    @property
-    def integer(self) -> Type:
-        """The integer type with the same lanes and width."""
-        return self.of(f"i{self.bits}")
-
 
 @dataclass(frozen=True)
 class Value:

@@ -16,11 +16,11 @@ FORWARD_COMPATIBLE = range(7, 9)
 """Major NVIDIA architectures whose kernels also run on later minor versions. From 9 on, kernels are specific to one version."""
 
 
-def device_target(device: int | None = None) -> GpuAttr:
-    """The target of GPU number ``device``, or of the current GPU. PipelineError if there is no GPU."""
+def device_target() -> GpuAttr:
+    """The target of the current GPU. PipelineError if there is no GPU."""
     if not torch.cuda.is_available():
         raise PipelineError("this machine has no GPU", hint="name one to compile for, as cuda:sm_90")
-    found = cast(Any, torch.cuda).get_device_properties(torch.cuda.current_device() if device is None else device)
+    found = cast(Any, torch.cuda).get_device_properties(torch.cuda.current_device())
     arch = found.gcnArchName.split(":")[0] if torch.version.hip is not None else f"sm_{found.major}{found.minor}"
     known = {
         "arch": arch,
