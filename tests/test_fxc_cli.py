@@ -147,6 +147,19 @@ def test_same_seed_same_inputs(folder: Path) -> None:
     assert first == again != other
 
 
+@pytest.mark.parametrize("type", ["tensor<2xi3>", "tensor<99999999999999999999999xf32>", "tensor<9223372036854775807x4xf32>"])
+def test_a_type_of_which_pytorch_has_no_tensor_is_an_error_with_the_input(folder: Path, type: str) -> None:
+    text = f'func.func @main(%x: {type} {{fx.kind = "input", fx.name = "x"}}) -> {type} {{\n fx.output(%x) : ({type}) -> ()\n}}'
+    Path("odd.mlir").write_text(text)
+    code, _, err = run(["run", "odd.mlir"])
+    assert code == 1 and f"x is {type}, of which no tensor can be made" in err and "hint: give it a dtype" in err
+
+
+def test_a_seed_has_64_bits(folder: Path) -> None:
+    code, _, err = run(["run", "plain.mlir", "--seed", str(10**23)])
+    assert code == 2 and "'--seed'" in err and "is not in the range" in err
+
+
 def test_functions_of_the_user_need_permission(folder: Path) -> None:
     ok("import", "cli_model.py", "--route", "symbolic_trace", "-o", "m.mlir")
     code, _, err = run(["run", "m.mlir"])

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 @click.command("run")
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.option("--inputs", metavar="FILE.safetensors", type=click.Path(dir_okay=False), help="Read the inputs, by name.")
-@click.option("--seed", type=int, help="Generate inputs of the arguments' types from this seed.  [default: 0]")
+@click.option(
+    "--seed",
+    type=click.IntRange(-(2**63), 2**64 - 1),
+    help="Generate inputs of the arguments' types from this seed.  [default: 0]",
+)
 @click.option("--compare", metavar="SOURCE", help="Also run this model, a SOURCE as for `fxc import`, in PyTorch, and compare.")
 @click.option("-p", "--pipeline", default="", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run first.")
 @click.option("--check-numerics", is_flag=True, help="Run the program before and after every pass and compare the numbers.")

@@ -1,8 +1,9 @@
 """Instances of user classes among the results of a model, as containers of PyTorch's pytree; and type annotations as text.
 
 A nesting stores the name of the class, its attributes, and the items of a subclass of dict or list. Dtypes, devices and classes
-among the attributes are stored by name as well. Classes are looked up in modules that are imported already. An annotation is
-names of classes, subscripted and joined by ``|``: reading one evaluates no text, and only generic types are subscripted.
+among the attributes, and members of enumerations, are stored by name as well. Classes are looked up in modules that are
+imported already. An annotation is names of classes, subscripted and joined by ``|``: reading one evaluates no text, and only
+generic types are subscripted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import operator
 import sys
 import typing
 from collections.abc import Mapping, Set
+from enum import Enum, EnumType
 from functools import cache, reduce
 from types import MappingProxyType, NoneType
 from typing import Any, cast
@@ -47,6 +49,8 @@ def with_instances(result: Any, held: Set[int], inputs: Mapping[int, Any] = _NOT
     register_instances()
 
     def with_instance(leaf: Any) -> Any:
+        if isinstance(leaf, Enum):
+            return _constant(leaf)
         return _instance_of(leaf, held, inputs) if is_object(leaf) and id(leaf) not in inputs else inputs.get(id(leaf), leaf)
 
     return tree_map(with_instance, result, is_leaf=lambda value: id(value) in inputs)
@@ -74,6 +78,9 @@ def _instance_of(value: Any, held: Set[int], inputs: Mapping[int, Any]) -> Any:
 
 def _constant(value: Any) -> Any:
     """``value``, or an Instance without parts for what a graph does not return."""
+    if isinstance(value, Enum):
+        CLASSES[class_name(value)] = type(value)
+        return Instance(f"{class_name(value)}.{value.name}", [])
     name = constant_name(value)
     return value if name is None or (isinstance(value, type) and imported(name) is not value) else Instance(name, [])
 
@@ -107,7 +114,10 @@ def constant_of(name: str) -> Any:
     """The constant with this ``constant_name``. LookupError if there is none in this process."""
     named = constant_named(name)
     found = CLASSES.get(name) or imported(name) if named is None else named
-    if not isinstance(found, (torch.device, torch.Size, torch.dtype, type)):
+    kind, _, member = name.rpartition(".")
+    if isinstance(members := CLASSES.get(kind) or imported(kind), EnumType):
+        found = members[member]
+    if not isinstance(found, (torch.device, torch.Size, torch.dtype, type, Enum)):
         raise LookupError(f"{name} is not a class that is imported in this process")
     return found
 

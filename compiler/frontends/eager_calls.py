@@ -29,6 +29,7 @@ class EagerCalls(TorchFunctionMode):
       after PyTorch's fill ``y`` requires a gradient, which traced operators refuse.
     - ``max_pool1d(x)`` without a gradient, on the CPU, with a contiguous result: traces record the operator that also returns
       the places of the maxima, whose result has the memory order of ``x``.
+    - ``x[m]`` with a mask ``m`` of ``uint8`` as with one of ``bool``, which traces require.
     - attention on the CPU whose mask requires a gradient as the operator that eager calls then: a trace without gradients
       would infer the strides of another one. Not under autocast, which casts the operands of the recorded operator.
     """
@@ -37,6 +38,8 @@ class EagerCalls(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in _FILLS and args and not (args[0].is_floating_point() or args[0].is_complex()):
             args, kwargs = tree_map_only(torch.Tensor, _detached, (args, kwargs))
+        if func is torch.Tensor.__getitem__:
+            args = args[0], tree_map_only(torch.Tensor, _as_mask, args[1])
         is_attention = func is functional.scaled_dot_product_attention and not torch.is_autocast_enabled("cpu")
         if is_attention and _learns_mask(*args, **kwargs):
             return _attention(*args, **kwargs)
@@ -44,6 +47,10 @@ class EagerCalls(TorchFunctionMode):
         if func in _POOLS and isinstance(result, torch.Tensor) and result.is_cpu and not result.requires_grad:
             return result.contiguous()
         return result
+
+
+def _as_mask(index: torch.Tensor) -> torch.Tensor:
+    return index.bool() if index.dtype is torch.uint8 else index
 
 
 def _detached(x: torch.Tensor) -> torch.Tensor:

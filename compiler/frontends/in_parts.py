@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from fxc.errors import CaptureError, FallbackWarning, PipelineError, PlanFileError
 from fxc.frontends.capture import FunctionModule, Model, quiet, state_of, unchanged
 from fxc.frontends.python_state import PythonState
-from fxc.frontends.user_lines import reason_of
+from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
 from fxc.runtime.cache import Compiled
 
@@ -95,11 +95,16 @@ def compiled_in_parts(
     state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model), registered=False)
     made = CompiledInParts(model, modes, training, options, reason)
     restored = [*state_of(model).values(), *tree_leaves((args, kwargs))]
+    plain = [value for value in restored if not is_traceable_wrapper_subclass(value)]
     try:
         copied = tree_map(_copied, (tuple(args), dict(kwargs)))
-        with unchanged([value for value in restored if not is_traceable_wrapper_subclass(value)]), quiet():
+        with unchanged(plain), quiet():
             made(*copied[0], **copied[1])
     except Exception as error:
+        if (failure := _failure(model, (tuple(args), dict(kwargs)), plain)) is not None:
+            message = f"the model raises {type(failure).__name__} at these inputs: {reason_of(failure)}"
+            hint = "see that the model runs in PyTorch at these inputs"
+            raise CaptureError(message, place=place_of_error(failure), hint=hint) from failure
         message = f"{reason.message}\n  in parts: {type(error).__name__}: {reason_of(error)}"
         raise CaptureError(message, op=reason.op, place=reason.place, hint=reason.hint) from error
     finally:
@@ -112,6 +117,17 @@ def compiled_in_parts(
     message = f"the model runs in PyTorch, and only parts of it are compiled: {reason.message}{where}"
     warnings.warn(message, FallbackWarning, stacklevel=3)
     return made
+
+
+def _failure(model: Model, inputs: tuple[tuple[Any, ...], dict[str, Any]], restored: Sequence[Any]) -> Exception | None:
+    """What ``model`` raises in eager mode at copies of ``inputs``."""
+    try:
+        args, kwargs = tree_map(_copied, inputs)
+        with unchanged(restored), quiet():
+            model(*args, **kwargs)
+    except Exception as error:
+        return error
+    return None
 
 
 class _Nowhere:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import SYMBOLS, ValueType
 from fxc.dialects.attributes.values import decode_constants
@@ -21,6 +22,8 @@ from fxc.program.program import Program
 
 if TYPE_CHECKING:
     import torch
+
+    from fxc.interpret.example_values import Seeded
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def seeded_state(program: Program, seed: int = 0) -> dict[str, torch.Tensor]:
     from fxc.interpret.example_values import Seeded
 
     maker = Seeded(program.module.attributes.get(SYMBOLS), seed)
-    declared = {op.sym.data: maker.value(op.type) for op in program.module.ops if isinstance(op, TensorDeclOp)}
+    declared = {op.sym.data: _value(maker, op.sym.data, op.type) for op in program.module.ops if isinstance(op, TensorDeclOp)}
     return declared | _seeded(program, seed, [argument for argument in arguments(program) if argument.is_state])
 
 
@@ -90,8 +93,18 @@ def _seeded(program: Program, seed: int, wanted: Sequence[EntryArgument]) -> dic
                 f"input {argument.name} has no type to make a value of", hint="capture the model with example inputs"
             )
         else:
-            made[argument.name] = maker.value(argument.type)
+            made[argument.name] = _value(maker, argument.name, argument.type)
     return made
+
+
+def _value(maker: Seeded, name: str, type: Attribute) -> Any:
+    """A generated value. InputError where PyTorch has no tensor of this dtype or size."""
+    try:
+        return maker.value(type)
+    except (VerifyException, TypeError, OverflowError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        hint = "give it a dtype of PyTorch, and sizes whose elements fit in memory"
+        raise InputError(f"{name} is {type}, of which no tensor can be made: {reason}", hint=hint) from error
 
 
 def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, seed: int | None = None) -> RunResult:

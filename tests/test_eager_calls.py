@@ -1,0 +1,84 @@
+"""Calls that PyTorch's traces refuse, or record otherwise than eager executes them, and numbers of tensors as arguments."""
+
+from __future__ import annotations
+
+import enum
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fxc
+from fxc.errors import CaptureError
+
+
+class Kind(enum.Enum):
+    FIRST = 1
+
+
+class Level(enum.IntEnum):
+    ZERO = 0
+
+
+ROWS, TWO = torch.linspace(-2, 3, 24).view(4, 6), torch.tensor(2)
+MASK = torch.tensor([1, 0, 1, 0], dtype=torch.uint8)
+IMAGE = torch.linspace(-1, 1, 72).view(1, 2, 6, 6)
+convolution_backward, threshold_backward = torch.ops.aten.convolution_backward, torch.ops.aten.threshold_backward
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "mask of uint8": (lambda x, m: x[m], (ROWS, MASK)),
+    "mask of uint8, of columns": (lambda x, m: x[:, m] * 2, (ROWS.T, MASK)),
+    "fill": (lambda x, v: (torch.full((3,), v.item()), x.masked_fill(x > 0, v.item())), (ROWS, TWO)),
+    "comparison": (lambda x, v: (x * v.item() + v.item() ** 2, v.item() > 1), (ROWS, TWO)),
+    "view": (lambda x, n: x.view(-1, n.item()) + 1, (ROWS, TWO)),
+    "gradients of a convolution": (
+        lambda g, x, w: convolution_backward(g, x, w, [3], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True]),
+        (torch.ones(1, 3, 4, 4), IMAGE, torch.linspace(-1, 1, 54).view(3, 2, 3, 3)),
+    ),
+    "threshold of integers": (lambda g, x: threshold_backward(g, x, 0), (ROWS[0], torch.arange(-2, 4))),
+    "arange into a view": (lambda x: (torch.arange(3, out=x[:3]), x), (torch.zeros(6),)),
+    "random": (lambda x: (torch.randn_like(x), torch.bernoulli(x.sigmoid()), torch.bernoulli(x, 0.3)), (ROWS,)),
+    "enumeration": (lambda x: {"x": x * 2, "kind": Kind.FIRST, "level": Level.ZERO}, (ROWS,)),
+}
+
+
+def _copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(arg.clone() for arg in args)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_as_eager(name: str) -> None:
+    function, args = CALLS[name]
+    compiled = fxc.compile(function, args, options={"fallback": False})
+    found, expected = [], []
+    for results, call in ((found, compiled), (expected, function)):
+        torch.manual_seed(3)
+        results.append(call(*_copied(args)))
+    if name == "enumeration":
+        assert (found[0].pop("kind"), found[0].pop("level")) == (expected[0].pop("kind"), expected[0].pop("level"))
+    torch.testing.assert_close(found, expected)
+
+
+def test_enumerations_are_saved_by_name() -> None:
+    compiled = pickle.loads(pickle.dumps(fxc.compile(lambda x: (x * 2, Kind.FIRST, Level.ZERO), (ROWS,))))
+    assert compiled(ROWS)[1:] == (Kind.FIRST, Level.ZERO)
+
+
+@pytest.mark.parametrize("start", [0.0, 100.0])
+def test_instance_norm_of_long_rows_in_half_precision_is_nearer_than_eager(start: float) -> None:
+    torch.manual_seed(0)
+    x = (torch.randn(1, 2, 70000) * 3 + start).half()
+    exact = F.instance_norm(x.double())
+    errors = [float((call(x) - exact).abs().max()) for call in (fxc.compile(F.instance_norm, (x,)), F.instance_norm)]
+    assert errors[0] <= errors[1]
+
+
+def test_an_error_of_the_model_itself_is_named() -> None:
+    with pytest.raises(
+        CaptureError, match=r"the model raises RuntimeError at these inputs: value cannot be converted to type int8_t"
+    ):
+        fxc.compile(
+            lambda x: x.masked_fill(x > 0, float("inf")), (torch.arange(4, dtype=torch.int8),), options={"fallback": True}
+        )
