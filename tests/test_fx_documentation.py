@@ -424,6 +424,34 @@ def test_split_module(route: str) -> None:
         torch.testing.assert_close(split(X), model(X))
 
 
+@pytest.mark.share(3)
+@pytest.mark.parametrize("method", ["sequential", "binary", "accumulate"])
+def test_minimizer(method: str) -> None:
+    from torch.fx.passes.net_min_base import _MinimizerBase, _MinimizerSettingBase
+
+    def wrong(part: fx.GraphModule, inputs: Any) -> Any:
+        program = fxc.import_fx(part, inputs)
+        return fxc.to_fx(fxc.replace_pattern(program, torch.sigmoid, torch.tanh))(*inputs)
+
+    class Minimizer(_MinimizerBase):
+        def __init__(self, run: Any, graph: fx.GraphModule) -> None:
+            self.run = run
+            super().__init__(
+                graph, (X,), lambda a, b, names: (0.0, torch.allclose(a, b)), _MinimizerSettingBase(traverse_method=method)
+            )
+
+        def run_a(self, mod: fx.GraphModule, inputs: Any, report_idx: int = -1) -> Any:
+            return mod(*inputs)
+
+        def run_b(self, mod: fx.GraphModule, inputs: Any, report_idx: int = -1) -> Any:
+            return self.run(mod, inputs)
+
+    model = nn.Sequential(nn.Linear(4, 8), nn.Sigmoid(), nn.Linear(8, 4)).eval().requires_grad_(False)
+    graph = fxc.to_fx(fxc.capture(model, (X,)))
+    assert [node.target for node in Minimizer(wrong, graph).minimize()] == [torch.ops.aten.sigmoid.default]
+    assert not Minimizer(lambda part, inputs: fxc.compile(part, inputs)(*inputs), graph).minimize()
+
+
 def test_folder_and_retracing(tmp_path: Any) -> None:
     graph = fxc.to_fx(fxc.capture(Overview(), (X,), route="symbolic_trace"))
     graph.to_folder(tmp_path / "module", "Model")
