@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ _MODULE, _PUBLIC = "torch._higher_order_ops.flex_attention", "torch.nn.attention
 
 @contextmanager
 def attention_by_scores() -> Generator[None, None, None]:
-    """A context in which tracers and autograd see the operators that compute the scores.
+    """A context in which tracers and autograd see the operators that compute the scores, and their gradients.
 
     As an operator with regions it calls these under ``vmap``, where kernels cannot run. What indexes a captured tensor is an
     ``autograd.Function`` with the derivative of the operator. A model that uses ``flex_attention`` has imported its module.
@@ -26,28 +27,23 @@ def attention_by_scores() -> Generator[None, None, None]:
     if module is None:
         yield
         return
-    indexing: Any = nullcontext()
-    if _PUBLIC in sys.modules:
-        from torch._dynamo import _trace_wrapped_higher_order_op as traces  # imports Dynamo
+    dense = {module.flex_attention: module.sdpa_dense, module.flex_attention_backward: module.sdpa_dense_backward}
+    with ExitStack() as stack:
+        if _PUBLIC in sys.modules:
+            from torch._dynamo import _trace_wrapped_higher_order_op as traces  # imports Dynamo
 
-        indexing = patch.object(traces, "mod_index", torch.ops.aten.index.Tensor)
+            stack.enter_context(patch.object(traces, "mod_index", torch.ops.aten.index.Tensor))
+        for operator, function in dense.items():
+            stack.callback(operator._dispatch_cache.clear)
+            stack.enter_context(patch.dict(operator.py_kernels, {DispatchKey.Autograd: function}))
+            stack.enter_context(patch.dict(operator.python_key_table, {ProxyTorchDispatchMode: partial(_traced, function)}))
+            operator._dispatch_cache.clear()
+        yield
 
-    def traced(mode: Any, *args: Any, **kwargs: Any) -> Any:
-        with mode:
-            return module.sdpa_dense(*args, **kwargs)
 
-    tables = module.flex_attention.py_kernels, module.flex_attention.python_key_table
-    plain = [dict(table) for table in tables]
-    tables[0][DispatchKey.Autograd] = module.sdpa_dense
-    tables[1][ProxyTorchDispatchMode] = traced
-    module.flex_attention._dispatch_cache.clear()
-    try:
-        with indexing:
-            yield
-    finally:
-        for table, known in zip(tables, plain, strict=True):
-            table.update(known)
-        module.flex_attention._dispatch_cache.clear()
+def _traced(function: Callable[..., Any], mode: Any, *args: Any, **kwargs: Any) -> Any:
+    with mode:
+        return function(*args, **kwargs)
 
 
 @contextmanager

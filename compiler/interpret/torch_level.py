@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import TupleType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -299,10 +299,9 @@ class ReferenceInterpreter:
             return self.region(args[1] if args[0] else args[2], args[3])
         if name == "while_loop" and is_concrete(args[2]):
             return self.while_loop(*args)
-        callables = {id(region): self.graph_module(region) for region in regions.values()}
 
         def concrete(value: Any) -> Any:
-            return callables[id(value)] if isinstance(value, Region) else value
+            return tree_map_only(Region, self.graph_module, value)
 
         if name == autograd_functions.NAME:
             forward, backward, *inputs = map(concrete, args)

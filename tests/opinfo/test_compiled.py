@@ -6,6 +6,8 @@ import warnings
 
 import pytest
 import torch
+from torch.testing._internal.custom_op_db import custom_op_db
+from torch.testing._internal.hop_db import hop_db
 
 from tests.opinfo.compiled import check, check_operator, is_rounding
 from tests.opinfo.gradients import differentiated
@@ -28,6 +30,30 @@ def test_compiled(group: int, part: int) -> None:
         outcomes = [outcome for name in names for outcome in check_operator(name, part, WHOLE)]
     assert not [o for o in outcomes if o.stage not in ("ok", *LEFT_OUT)], summary(outcomes)
     assert any(o.stage == "ok" for o in outcomes)
+
+
+HIGHER_ORDER = {info.formatted_name: info for info in (*hop_db, *custom_op_db) if info.name != "inline_asm_elementwise"}
+UNTRACED = {
+    ("invoke_quant_simple", "compile"): "AOTAutograd cannot partition it",
+    ("local_map_hop_simple", "compile"): "Dynamo makes it from other calls",
+    ("register_hook_simple", "compile"): "Dynamo makes it from other calls",
+    ("register_hook_simple", "static"): "its hook is not recorded",
+}
+"""What PyTorch itself cannot trace."""
+
+
+@pytest.mark.share(12)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("route", ["compile", "static"])
+@pytest.mark.parametrize("name", HIGHER_ORDER)
+def test_higher_order_and_custom_operators(name: str, route: str) -> None:
+    """PyTorch's samples of them have eager's values and, where eager has them, gradients."""
+    info = HIGHER_ORDER[name]
+    differentiated = info.supports_autograd and not name.startswith("flex")  # that has no gradients on the CPU
+    samples = samples_of(info, dtypes=[torch.float32], requires_grad=differentiated)
+    outcomes = [check(sample, route) for sample in samples]
+    stages = {"ok", "untraced"} if (name, route) in UNTRACED else {"ok"}
+    assert outcomes and {each.stage for each in outcomes} <= stages, summary(outcomes)
 
 
 @pytest.mark.filterwarnings("ignore")
