@@ -34,6 +34,7 @@ class Masked(nn.Module):
 
 
 X, SOME, NONE = torch.randn(3, 4), torch.tensor([True, False, False, True]), torch.zeros(4, dtype=torch.bool)
+EYE = torch.eye(3, 4)
 PACKED = torch.quantize_per_channel(torch.eye(4), torch.full((4,), 0.1), torch.zeros(4, dtype=torch.int64), 0, torch.qint8)
 
 
@@ -54,6 +55,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]
     "index": (lambda n: [5, 6, 7][n], (torch.tensor(0),), (torch.tensor(2),)),
     "size": (lambda n: torch.linspace(0, 1, n.item()), (torch.tensor(3),), (torch.tensor(6),)),
     "logic": (lambda a, b: bool(a) and not bool(b), (SOME[0], SOME[1]), (SOME[0], SOME[0])),
+    "stored elements": (lambda x: torch.masked.sum(x.to_sparse()).to_dense(), (X,), (EYE,)),
+    "stored number": (lambda x: x.to_sparse()._nnz() * x, (X,), (EYE,)),
+    "stored rows": (lambda x: x.to_sparse_csr().values().sum(), (X,), (EYE,)),
+    "sparse": (lambda x: x.values() * 2, (EYE.to_sparse(),), (X.to_sparse(),)),
     "quantized": (lambda x: x.dequantize() + 1, (PACKED,), (PACKED,)),
 }
 

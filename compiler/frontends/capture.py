@@ -49,7 +49,7 @@ from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, watched
 from fxc.frontends.restore_signature import resign
-from fxc.frontends.unrecorded import SEED_BEFORE, GradientHook, UnrecordedRefused, seeds_refused
+from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused, seeds_refused
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.program.program import Program
 from fxc.runtime.object_inputs import contents, opened
@@ -154,7 +154,7 @@ def capture_somehow(
             raise
         first = error
     reasons = dict[str, str]()
-    unrecorded = isinstance(first.__cause__, GradientHook)
+    unrecorded = isinstance(first.__cause__, Unrecorded)
     refused = isinstance(first, InputError)  # an autograd.Function whose derivative a program cannot have
     routes = ("packed sequences", "dynamo", *["make_fx"] * (not training))
     for route in () if dynamic_shapes is not None or unrecorded or (training and refused) else routes:
@@ -453,7 +453,8 @@ def unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
         torch.set_rng_state(generator)
         with torch.no_grad():
             for tensor, version, before in saved:
-                if tensor._version != version or not torch.equal(tensor, before):  # batch norm does not bump it
+                same = tensor.layout is not torch.strided or torch.equal(tensor, before)  # batch norm bumps no version
+                if tensor._version != version or not same:
                     tensor.copy_(before)
 
 

@@ -1,4 +1,4 @@
-"""Refuse to capture calls that no program has: seeds of generators, assignments to data, and hooks on gradients."""
+"""Refuse to capture what no program has: seeds of generators, assignments to data, hooks on gradients, stored elements."""
 
 from __future__ import annotations
 
@@ -72,16 +72,18 @@ _WRAPPERS = ("contextlib", "torch._compile", "torch._dynamo.eval_frame")
 """Modules of functions that wrap those of ``_MODULES``."""
 
 
-_HOOKS = frozenset[Any]([torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook])
-"""Methods that register a function of a gradient."""
+_HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+_STORED = ("_nnz", "_values", "_indices", "values", "indices", "crow_indices", "col_indices", "ccol_indices", "row_indices")
+"""Their results have as many elements as a sparse tensor stores; fake tensors store none."""
+_METHODS = frozenset[Any](getattr(torch.Tensor, name) for name in (*_HOOKS, *_STORED))
 
 
-class GradientHook(NotImplementedError):
-    """A hook on a gradient. Dynamo runs one on an input outside of its graph."""
+class Unrecorded(NotImplementedError):
+    """A hook on a gradient, of which Dynamo runs one on an input outside of its graph, or stored elements."""
 
 
 class UnrecordedRefused(TorchFunctionMode):
-    """Raise CaptureError where the data of a tensor is assigned, GradientHook for a hook."""
+    """Raise CaptureError where the data of a tensor is assigned, Unrecorded for a hook or stored elements."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if _is_data_set(func):
@@ -89,14 +91,14 @@ class UnrecordedRefused(TorchFunctionMode):
                 "the model assigns to the data of a tensor, which no trace records",
                 hint=f"write to it with copy_, compute a new tensor, or use {TORCH_COMPILE}",
             )
-        if func in _HOOKS:
-            raise GradientHook(f"{func.__name__} is not recorded")
+        if func in _METHODS and (func.__name__ in _HOOKS or args[0].layout not in (torch.strided, torch.jagged)):
+            raise Unrecorded(f"{func.__name__} is not recorded")
         return func(*args, **(kwargs or {}))
 
 
 def is_unrecorded(function: Any) -> bool:
-    """Whether ``function``, as a mode gets it, assigns to the data of a tensor or registers a hook."""
-    return _is_data_set(function) or function in _HOOKS
+    """Whether ``function``, as a mode gets it, assigns to the data of a tensor or is a method that no trace records."""
+    return _is_data_set(function) or function in _METHODS
 
 
 def _is_data_set(function: Any) -> bool:
