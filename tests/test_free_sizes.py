@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ from fxc.frontends.import_fx import import_fx
 from fxc.pipelines import AOT_INFERENCE
 from fxc.runtime.inputs import value_of
 from fxc.semantics import differentiate
+from fxc.semantics.inference import TypeInference
 from tests.models.zoo import ZOO, load
 
 Function = Callable[..., torch.Tensor]
@@ -432,3 +434,22 @@ def test_a_slice_that_is_written_ends_where_its_tensor_does(start: int, end: int
         x = torch.arange(float(size))
         y = x.clone()
         assert torch.equal(compiled(x), f(y)) and torch.equal(x, y)
+
+
+def test_the_symbolic_types_of_aotautograd_are_not_inferred_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    inferred, infer = list[str](), TypeInference._inferred
+
+    def recorded(self: TypeInference, op: Operation, *more: Any) -> Any:
+        inferred.append(op.name)
+        return infer(self, op, *more)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(x.shape[0], -1, 4).transpose(0, 1).reshape(-1, x.shape[0] * 4).tanh()
+
+    monkeypatch.setattr(TypeInference, "_inferred", recorded)
+    torch._dynamo.reset()
+    x = torch.randn(5, 6, 8)
+    torch.testing.assert_close(
+        torch.compile(function, backend="fxc", dynamic=True, options={"cache_plans": False})(x), function(x)
+    )
+    assert not {"torch.aten.tanh.default", "torch.aten.view.default", "torch.aten.clone.default"} & set(inferred), inferred

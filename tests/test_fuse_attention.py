@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.exc import BackendCompilerFailed
+from torch.fx import GraphModule
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 import fxc
+from fxc.compilation.passes import Passes
 from fxc.dialects.entry import argument_attributes
 from fxc.errors import FallbackWarning
+from fxc.frontends.dynamo_attention import fuse_attention
 from fxc.passes.analysis.requires_grad import ARGUMENT
 from tests import attention_forms as forms
 from tests.attention_forms import FORMS
@@ -322,3 +326,38 @@ def test_learned_mask_under_autocast() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         compiled = fxc.compile(model, (x,), training=True)
         assert torch.equal(compiled(x), model(x))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_only_what_surrounds_a_softmax_is_lowered(in_place: bool) -> None:
+    """Layers are arguments or left out; scores that are written in place belong to it, a mask that is filled does not."""
+
+    def function(x: Tensor, w: Tensor) -> Tensor:
+        q, k, v = (torch.nn.functional.linear(x, w).tanh().unflatten(-1, (2, 8)).transpose(1, 2) for _ in range(3))
+        mask = x.new_zeros(x.shape[1], x.shape[1])
+        mask[:4, 4:] = -100.0
+        scores = q @ k.transpose(-2, -1) / 8**0.5
+        scores = scores.add_(mask * 2) if in_place else scores + mask * 2
+        x = (scores.softmax(-1) @ v).transpose(1, 2).flatten(-2)
+        return torch.nn.functional.linear(x, w).exp().sin()
+
+    found, texts = list[GraphModule](), list[str]()
+
+    def run(program: fxc.Program, pipeline: str) -> None:
+        texts.append(program.text())
+        Passes(pipeline, fxc.Options(target=None)).run(program)
+
+    def backend(graph: GraphModule, _: object) -> Callable[..., Any]:
+        fuse_attention(graph, run)
+        found.append(graph)
+        return graph
+
+    torch._dynamo.reset()
+    x, w = torch.randn(5, 17, 16), torch.randn(16, 16) / 4
+    torch._dynamo.maybe_mark_dynamic(x, 0)
+    torch.testing.assert_close(torch.compile(function, backend=backend)(x, w), function(x, w))
+    assert [str(node.target) for node in found[0].graph.nodes].count("aten.scaled_dot_product_attention.default") == 1
+    called = set(re.findall(r"fx\.call_\w+ @([\w.]+)", texts[0]))
+    added = "add_" if in_place else "operator.add"
+    names = {"operator.matmul", "operator.truediv", "operator.mul"}
+    assert called == {"tanh", "unflatten", "transpose", "softmax", "flatten", added, *names}
