@@ -32,10 +32,11 @@ from fxc.dialects.attributes.values import Tree, int_attr, map_tree
 from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall
 from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.text.syntax import op_text
-from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.interpret.torch_level import ReferenceInterpreter
+from fxc.passes.rewriting.functions import declare
 from fxc.semantics.assumptions import add_conditions, assumptions, written
 from fxc.semantics.model_state import Leaf, LeafSlot, ModelState, Size, leaves_of, map_leaves, with_slots
 from fxc.semantics.trace import trace
@@ -259,8 +260,7 @@ class _Converter:
     def callee(self, op: Operation, graph: torch.fx.GraphModule, structure: list[Any]) -> _Traced:
         importer = GraphImporter(self.world.type_of, constants_inline=True)
         block = importer.block(graph, list(graph.graph.nodes), "", None)
-        for name, declaration in importer.operators.items():
-            self.declare_operator(name, declaration)
+        declare(self.module, [*importer.operators.values()])
         output = block.last_op
         assert isinstance(output, OutputOp)
         outputs = output.trees()[0][0]
@@ -324,13 +324,6 @@ class _Converter:
             i += 1
             name = f"{base}_{i}"
         return name
-
-    def declare_operator(self, name: str, declaration: OperatorDeclOp) -> None:
-        known = {op.sym.data for op in self.module.ops if isinstance(op, OperatorDeclOp)}
-        if name not in known:
-            first = self.module.body.block.first_op
-            assert first is not None
-            self.module.body.block.insert_op_before(declaration.clone(), first)
 
     # final signature
 

@@ -25,6 +25,7 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
 from fxc.dialects.tile.kernel import INIT
 from fxc.errors import BoundsError, KernelError
+from fxc.interpret.tile_level import kernel_of
 from fxc.runtime.host_cpu import CpuFeatures, openmp_symbols
 from fxc.runtime.native_kernel import NativeKernel, ScalarSpec, TensorSpec
 from fxc.runtime.object_cache import ObjectCache, default_cache_folder
@@ -54,9 +55,7 @@ def compile_launch(op: LaunchOp | plan.LaunchOp, target: CpuAttr | None, *, copi
 
     KernelError if a tensor of the launch is too small for the kernel.
     """
-    kernel = op.kernel()
-    if kernel is None:
-        raise KernelError(f"there is no kernel @{op.callee.root_reference.data}", op=op_text(op))
+    kernel = kernel_of(op)
     inputs = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.inputs(), op.operands, strict=False)]
     written = op.outs if isinstance(op, plan.LaunchOp) else op.results
     outputs = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.outputs(), written, strict=True)]

@@ -1,10 +1,9 @@
 """Export the ``plan`` level to a host program: readable Python text that calls native kernels.
 
-printer.py     a function of the plan level -> its text, one statement per op
+printer.py     a function of the plan level -> its text, one statement per op, with source lines and node names as comments
 host.py        state that the functions share: names, weights, constants
 kernels.py     the kernels
 memory.py      which values are tensors, which are addresses, and whose type is guaranteed
-locations.py   source lines and node names as comments
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from fxc.bridge.callables import operator_function
 from fxc.bridge.nesting import OUTPUTS
 from fxc.bridge.nesting import spec_of as nesting_of
 from fxc.bridge.values import torch_dtype, value_of
+from fxc.codegen.cpu.assert_rules import messages
 from fxc.codegen.cpu.choices import shares_work
 from fxc.codegen.triton.spelling import UniqueNames
 from fxc.dialects.attributes import types
@@ -32,9 +33,10 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp
 from fxc.errors import InputError, WeightsError
 from fxc.export.fx import region_module, submodule
-from fxc.export.host.kernels import Kernels, failures, kernel_of
+from fxc.export.host.kernels import Kernels
 from fxc.export.host.memory import spec_of, tensor_text
 from fxc.export.plan_time_values import frozen_results
+from fxc.interpret.tile_level import kernel_of
 from fxc.program.program import Program
 from fxc.runtime.cuda_graphs import Streams
 from fxc.runtime.host_program import Weight
@@ -148,7 +150,7 @@ class Host:
     def failing(self, kernel: KernelOp) -> str:
         """The name of the function that raises if a kernel returns the number of a failed assertion."""
         name = kernel.sym_name.data
-        return self.globals.bind(f"check_{name}", passed(name, failures(kernel)))
+        return self.globals.bind(f"check_{name}", passed(name, messages(kernel)))
 
     def is_shared(self, op: LaunchOp) -> bool:
         """Whether the kernel of ``op`` runs in parallel on OpenMP threads."""

@@ -10,13 +10,12 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from fxc.codegen.contract import is_interpreted, launch_writer
-from fxc.codegen.cpu.assert_rules import messages
 from fxc.codegen.cpu.choices import usable_features
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.target import CpuAttr, target_of
-from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp
 from fxc.errors import KernelError
+from fxc.interpret.tile_level import kernel_of
 from fxc.runtime.host_cpu import CpuFeatures
 from fxc.runtime.host_program import KernelCode
 from fxc.runtime.native_kernel import TensorSpec
@@ -79,14 +78,6 @@ class Kernels:
         return KernelCode(code, KernelCode.key_of(self.features), tuple(sorted(self.launched)))
 
 
-def kernel_of(op: LaunchOp) -> KernelOp:
-    """The kernel that ``op`` launches. KernelError if it is not defined."""
-    kernel = op.kernel()
-    if kernel is None:
-        raise KernelError(f"there is no kernel @{op.callee.root_reference.data}", op=op_text(op))
-    return kernel
-
-
 def _specs(op: LaunchOp) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
     from fxc.codegen.cpu.launch import tensor_spec
 
@@ -100,8 +91,3 @@ def _specs(op: LaunchOp) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
 
 def _all(specs: Sequence[TensorSpec | None]) -> list[TensorSpec]:
     return [spec for spec in specs if spec is not None]
-
-
-def failures(kernel: KernelOp) -> list[str]:
-    """The messages of the failure codes, from 1 on, that the kernel may return."""
-    return messages(kernel)

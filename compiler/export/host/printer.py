@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from fxc.bridge.callables import check_attribute, check_method, resolve_function, resolve_higher_order
 from fxc.bridge.location import node_name, stack_trace
 from fxc.bridge.values import run_time_constant, value_of
+from fxc.codegen.cpu.assert_rules import messages
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import SHORT_LIVED
 from fxc.dialects.attributes.types import IntType, is_tensor
@@ -43,9 +44,9 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import FxcError, InputError
 from fxc.export.fx import returns_sequence
 from fxc.export.host.host import Host, text_of
-from fxc.export.host.kernels import failures, kernel_of
 from fxc.export.host.memory import alloc_in_arena, contents, initialised, is_address, is_certain, spec_of, tensor_text
 from fxc.export.plan_time_values import is_once
+from fxc.interpret.tile_level import kernel_of
 from fxc.runtime.arena import ArenaPart, Arenas, NewArenas, Place
 from fxc.runtime.native_kernel import expected
 
@@ -234,7 +235,7 @@ def _launch(p: FunctionPrinter, op: LaunchOp) -> None:
     for out, number in initialised(op).items():
         p.emit(f"{p.env[out]}.fill_({number!r})")
     call = f"{p.host.kernel(name)}({', '.join(map(lambda value: _address(p, value), op.operands))})"
-    if failures(kernel):
+    if messages(kernel):
         p.emit(f"{p.host.failing(kernel)}({call})", comment)
     else:
         p.emit(call, comment)
