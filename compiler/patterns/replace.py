@@ -23,10 +23,9 @@ from fxc.dialects.text.diagnostics import OpVerifyException, one_line, place_of
 from fxc.driver.runner import verify_module
 from fxc.errors import CaptureError, InputError, TargetError
 from fxc.passes.analysis.memory import scopes
-from fxc.passes.analysis.stride_changes import only_strides_differ
+from fxc.passes.analysis.stride_changes import only_strides_differ, settle_strides
 from fxc.passes.patterns.traced.engine import Site, TracedPattern, TwoStagePattern
 from fxc.passes.patterns.traced.matching import Misses, PatternMatch, bindings
-from fxc.passes.patterns.traced.stride_changes import settle_strides
 from fxc.passes.rewriting.patterns import PatternRewriter
 from fxc.patterns.equation import PythonEquation, checked, examples_of, is_in_place, same_count, same_parameters
 from fxc.patterns.trace import PythonFunction, name_of, trace_symbolically

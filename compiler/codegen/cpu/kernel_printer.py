@@ -33,10 +33,10 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from fxc.codegen.cpu import arith_rules, assert_rules, block_rules, memory_rules, reduce_rules
-from fxc.codegen.cpu.assert_rules import STATUS, messages
+from fxc.codegen.cpu import arith_rules, block_rules, memory_rules, reduce_rules
 from fxc.codegen.cpu.builder import ZERO, Builder, ModuleText, i32, i64
 from fxc.codegen.cpu.choices import FEWEST_PROGRAMS
+from fxc.codegen.cpu.memory_rules import STATUS, messages
 from fxc.codegen.cpu.types import I32, I64, PTR, Type, Value, llvm_type
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.plan import IN_PLACE
@@ -55,7 +55,7 @@ from fxc.dialects.tile import (
 from fxc.errors import FxcError, KernelError
 from fxc.runtime.host_cpu import CpuFeatures
 
-RULES = {**arith_rules.RULES, **assert_rules.RULES, **block_rules.RULES, **memory_rules.RULES, **reduce_rules.RULES}
+RULES = {**arith_rules.RULES, **block_rules.RULES, **memory_rules.RULES, **reduce_rules.RULES}
 
 
 def print_kernels(

@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from fxc.bridge.values import torch_dtype
-from fxc.codegen.cpu.assert_rules import messages
 from fxc.codegen.cpu.choices import shares_work, usable_features
 from fxc.codegen.cpu.kernel_printer import argument_type, print_kernels
 from fxc.codegen.cpu.machine_code import compile_module
+from fxc.codegen.cpu.memory_rules import messages
 from fxc.dialects import plan
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of

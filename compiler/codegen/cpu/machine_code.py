@@ -10,10 +10,10 @@ from typing import Any
 
 import llvmlite.binding
 
-from fxc.codegen.cpu.assert_rules import messages
 from fxc.codegen.cpu.builder import Builder, ModuleText, i64
 from fxc.codegen.cpu.choices import shares_work
 from fxc.codegen.cpu.kernel_printer import kernel_module, symbol
+from fxc.codegen.cpu.memory_rules import messages
 from fxc.codegen.cpu.types import I32, I64, PTR, Value
 from fxc.dialects.tile import KernelOp
 from fxc.errors import KernelError

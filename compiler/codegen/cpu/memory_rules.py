@@ -1,4 +1,4 @@
-"""Lower loads and stores of blocks.
+"""Lower loads and stores of blocks, and ``tile.assert``, which stores the number of the failed assertion in memory.
 
 Contiguous elements are one vector access. A transposed block is loaded in contiguous runs and permuted. Other blocks are
 gathered and scattered lane by lane.
@@ -20,7 +20,7 @@ from fxc.codegen.cpu.builder import Builder, all_true, constant, i32, i64
 from fxc.codegen.cpu.conversions import extend, truncate
 from fxc.codegen.cpu.lanes import join, numbers, permute, pick, pieces, stretch
 from fxc.codegen.cpu.types import I1, I16, I64, PTR, Type, Value, llvm_type, storage
-from fxc.dialects.tile import AtomicOp, GatherOp, LoadOp, ScatterOp, StoreOp
+from fxc.dialects.tile import AssertOp, AtomicOp, GatherOp, KernelOp, LoadOp, ScatterOp, StoreOp
 from fxc.dialects.tile.memory import ATOMICS
 from fxc.dialects.tile.types import shape_of
 
@@ -375,8 +375,34 @@ def _tile_scatter(b: Builder, op: ScatterOp, value: Value, pointer: Value, offse
     scatter(b, pointer, offsets, to_memory(b, value), more[0] if more else None)
 
 
+STATUS = Value("%status", PTR)
+"""The pointer to which functions of a kernel with assertions write the number."""
+
+
+def messages(kernel: KernelOp) -> list[str]:
+    """The messages of the assertions of ``kernel``; the first one has number 1."""
+    return list(dict.fromkeys(op.message.data for op in kernel.walk() if isinstance(op, AssertOp)))
+
+
+def _assert(b: Builder, op: AssertOp, condition: Value) -> None:
+    """Store the assertion's number if it fails. Threads may write concurrently; the last failure is reported."""
+    kernel = op.parent_op()
+    while not isinstance(kernel, KernelOp):
+        assert kernel is not None
+        kernel = kernel.parent_op()
+    if condition.type.lanes is not None:
+        condition = b.call(f"llvm.vector.reduce.and.{condition.type.suffix}", I1, condition)
+    failed, done = b.name("failed"), b.name("asserted")
+    b.branch_if(condition, done, failed)
+    b.label(failed)
+    b.line(f"store atomic {i32(messages(kernel).index(op.message.data) + 1)}, {STATUS} monotonic, align 4")
+    b.branch(done)
+    b.label(done)
+
+
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
+        "tile.assert": _assert,
         "tile.load": _load,
         "tile.store": _store,
         "tile.gather": _tile_gather,

@@ -20,8 +20,8 @@ from fxc.bridge.callables import operator_function
 from fxc.bridge.nesting import OUTPUTS
 from fxc.bridge.nesting import spec_of as nesting_of
 from fxc.bridge.values import torch_dtype, value_of
-from fxc.codegen.cpu.assert_rules import messages
 from fxc.codegen.cpu.choices import shares_work
+from fxc.codegen.cpu.memory_rules import messages
 from fxc.codegen.triton.spelling import UniqueNames
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of

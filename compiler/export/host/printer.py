@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from fxc.bridge.callables import check_attribute, check_method, resolve_function, resolve_higher_order
 from fxc.bridge.location import node_name, stack_trace
 from fxc.bridge.values import run_time_constant, value_of
-from fxc.codegen.cpu.assert_rules import messages
+from fxc.codegen.cpu.memory_rules import messages
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import SHORT_LIVED
 from fxc.dialects.attributes.types import IntType, is_tensor

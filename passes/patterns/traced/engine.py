@@ -23,10 +23,9 @@ from fxc.dialects.text.diagnostics import OpVerifyException, place_of
 from fxc.dialects.text.syntax import copy_names, type_text
 from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class
 from fxc.passes.analysis.memory import writes_anything
-from fxc.passes.analysis.stride_changes import contiguous_copy, only_strides_differ
+from fxc.passes.analysis.stride_changes import contiguous_copy, only_strides_differ, settle_strides
 from fxc.passes.patterns import all_patterns
 from fxc.passes.patterns.traced.matching import Misses, PatternMatch, bindings, roots
-from fxc.passes.patterns.traced.stride_changes import settle_strides
 from fxc.passes.rewriting.patterns import Dispatch, Pattern, PatternRewriter, apply_patterns, dispatch_table
 from fxc.passes.rewriting.remarks import remark, wanted
 from fxc.passes.rewriting.unpacking import unpack_tuples
