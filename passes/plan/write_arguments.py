@@ -55,7 +55,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.base.effects import aliases, may_retain, writes
@@ -65,6 +65,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.matching import same_type
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.written_arguments import COPY
+from fxc.passes.plan.buffers import unrelease
 from fxc.passes.plan.in_place import allow, writes_over
 
 
@@ -152,12 +153,7 @@ def _writes(launch: LaunchOp, buffer: SSAValue, argument: SSAValue) -> bool:
 
 def _replace(buffer: SSAValue, argument: SSAValue) -> None:
     """Replace ``buffer`` by ``argument`` and erase its allocation and releases."""
-    for use in list(buffer.uses):
-        if isinstance(release := use.operation, FreeOp):
-            rest = [value for value in release.values if value is not buffer]
-            if rest:
-                Rewriter.insert_op(FreeOp.of(rest), InsertPoint.before(release))
-            Rewriter.erase_op(release)
+    unrelease(buffer)
     name = argument._name
     buffer.replace_all_uses_with(argument)
     argument._name = name
