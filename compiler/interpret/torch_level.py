@@ -147,13 +147,7 @@ class ReferenceInterpreter:
                 return self.results(op, self.fx_call(op, env))
             case ConstantOp():
                 return [run_time_constant(op)]
-            case func.CallOp():
-                name = op.callee.root_reference.data
-                if name not in self.functions:
-                    raise InputError(f"there is no function @{name}")
-                returned = self.call(self.functions[name], [env[value] for value in op.operands])
-                return self.leaves(op, returned)
-            case SubgraphOp():
+            case func.CallOp() | SubgraphOp():
                 name = op.callee.root_reference.data
                 if name not in self.functions:
                     raise InputError(f"there is no function @{name}")

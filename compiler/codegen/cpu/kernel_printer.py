@@ -101,14 +101,17 @@ def argument_type(argument: BlockArgument) -> Type:
     return PTR if isinstance(argument.type, PtrType) else llvm_type(argument.type)
 
 
-def _print_body(module: ModuleText, kernel: KernelOp) -> None:
-    """Print the loop over programs as a separate function, whose pointer parameters can be marked ``noalias``."""
-    b = Builder(module)
+def _printer(module: ModuleText, kernel: KernelOp) -> tuple[_Printer, list[str]]:
+    """A printer of a new function with the arguments of ``kernel``, and the text of its parameters."""
     arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
     listed = [f"{_parameter(kernel, a)} {value.text}" for a, value in zip(kernel.body.block.args, arguments, strict=True)]
-    listed += [str(STATUS)] * bool(messages(kernel))
-    printer = _Printer(b, kernel, arguments)
-    head, body, done = "programs", "program", "done"
+    return _Printer(Builder(module), kernel, arguments), listed + [str(STATUS)] * bool(messages(kernel))
+
+
+def _print_body(module: ModuleText, kernel: KernelOp) -> None:
+    """Print the loop over programs as a separate function, whose pointer parameters can be marked ``noalias``."""
+    printer, listed = _printer(module, kernel)
+    b, head, body, done = printer.b, "programs", "program", "done"
     b.branch(head)
     b.label(head)
     program, position = b.open_phi(I64, Value("%first", I64), "entry")
@@ -130,16 +133,12 @@ def _last(kernel: KernelOp) -> LastProgramOp | None:
 
 def _print_last(module: ModuleText, kernel: KernelOp, last: LastProgramOp) -> None:
     """Print the code after all programs as a separate function, since it may read through pointers that programs write."""
-    b = Builder(module)
-    arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
-    listed = [f"{_parameter(kernel, a)} {value.text}" for a, value in zip(kernel.body.block.args, arguments, strict=True)]
-    listed += [str(STATUS)] * bool(messages(kernel))
-    printer = _Printer(b, kernel, arguments)
+    printer, listed = _printer(module, kernel)
     printer.values |= {a: printer.values[pointer] for a, pointer in zip(last.body.block.args, last.pointers, strict=True)}
     printer.block(last.body.block)
-    b.line("ret void")
+    printer.b.line("ret void")
     name = symbol(kernel, ".last")
-    module.functions.append(f"define internal void {name}({', '.join(listed)}) #2 {{\n{b.text()}}}\n")
+    module.functions.append(f"define internal void {name}({', '.join(listed)}) #2 {{\n{printer.b.text()}}}\n")
 
 
 def _parameter(kernel: KernelOp, argument: BlockArgument) -> str:
@@ -310,43 +309,47 @@ class _Printer:
             raise
 
     def loop(self, op: scf.ForOp, start: Value, stop: Value, step: Value, *carried: Value) -> list[Value]:
-        b, before = self.b, self.b.current
-        head, body, done = b.name("loop"), b.name("body"), b.name("after")
-        b.branch(head)
-        b.label(head)
-        index, index_at = b.open_phi(start.type, start, before)
-        opened = [b.open_phi(value.type, value, before) for value in carried]
-        b.branch_if(b.compare("slt", index, stop), body, done)
-        b.label(body)
-        block = op.body.block
-        self.values.update(zip(block.args, [index, *(phi for phi, _ in opened)], strict=True))
-        yielded = self.block(block)
-        b.close_phi(index_at, b.binary("add nsw", index, step), b.current)
-        for (_, position), value in zip(opened, yielded, strict=True):
-            b.close_phi(position, value, b.current)
-        b.branch(head)
-        b.label(done)
-        return [phi for phi, _ in opened]
+        def iteration(index: Value, *values: Value) -> list[Value]:
+            self.values.update(zip(op.body.block.args, [index, *values], strict=True))
+            yielded = self.block(op.body.block)
+            return [self.b.binary("add nsw", index, step), *yielded]
+
+        names = "loop", "body", "after"
+        return self.repeated(names, [start, *carried], lambda index: self.b.compare("slt", index, stop), iteration)
 
     def iterate(self, op: IterateOp, going: Value, *carried: Value) -> list[Value]:
         """A loop that ends when no lane is active. Lanes that are inactive retain their values."""
+
+        def iteration(mask: Value, *values: Value) -> list[Value]:
+            self.values.update(zip(op.body.block.args, values, strict=True))
+            more, *new = self.block(op.body.block)
+            kept = [self.b.select(mask, value, old) for value, old in zip(new, values, strict=True)]
+            return [self.b.binary("and", mask, more), *kept]
+
+        names = "while", "step", "after"
+        return self.repeated(names, [going, *carried], lambda mask: reduce_rules.any_lane(self.b, mask), iteration)
+
+    def repeated(
+        self,
+        names: Sequence[str],
+        starts: Sequence[Value],
+        goes_on: Callable[[Value], Value],
+        iteration: Callable[..., Sequence[Value]],
+    ) -> list[Value]:
+        """A loop over values that begin as ``starts``, as long as ``goes_on`` is true of the first. Returns the others."""
         b, before = self.b, self.b.current
-        head, body, done = b.name("while"), b.name("step"), b.name("after")
+        head, body, done = map(b.name, names)
         b.branch(head)
         b.label(head)
-        mask, mask_at = b.open_phi(going.type, going, before)
-        opened = [b.open_phi(value.type, value, before) for value in carried]
-        b.branch_if(reduce_rules.any_lane(b, mask), body, done)
+        opened = [b.open_phi(value.type, value, before) for value in starts]
+        first, *others = [phi for phi, _ in opened]
+        b.branch_if(goes_on(first), body, done)
         b.label(body)
-        self.values.update(zip(op.body.block.args, [phi for phi, _ in opened], strict=True))
-        more, *new = self.block(op.body.block)
-        kept = [b.select(mask, value, phi) for value, (phi, _) in zip(new, opened, strict=True)]
-        b.close_phi(mask_at, b.binary("and", mask, more), b.current)
-        for (_, position), value in zip(opened, kept, strict=True):
+        for (_, position), value in zip(opened, iteration(first, *others), strict=True):
             b.close_phi(position, value, b.current)
         b.branch(head)
         b.label(done)
-        return [phi for phi, _ in opened]
+        return others
 
     def branches(self, op: scf.IfOp, condition: Value) -> list[Value]:
         b = self.b
