@@ -109,31 +109,17 @@ def _compiled(op: LaunchOp | plan.LaunchOp, target: TargetAttr | None) -> Runner
 
 
 class KernelLaunch(torch.nn.Module):
-    """A ``tile.launch`` as a graph node: takes the operands and returns a list of new tensors."""
+    """A launch as a graph node. A ``tile.launch`` takes its operands and returns a list of new tensors; a ``plan.launch`` takes
+    the operands and the tensors to write."""
 
     is_kernel = True
 
-    def __init__(self, op: LaunchOp, target: TargetAttr | None) -> None:
+    def __init__(self, op: LaunchOp | plan.LaunchOp, target: TargetAttr | None) -> None:
         super().__init__()
-        self.run = launch_runner(op, target)
+        self.run = launch_writer(op, target) if isinstance(op, plan.LaunchOp) else launch_runner(op, target)
+        self._is_impure = isinstance(op, plan.LaunchOp)  # otherwise passes over FX graphs remove calls without uses
 
-    def __call__(self, *operands: Any) -> list[Any]:
+    def __call__(self, *operands: Any) -> list[Any] | None:
         return self.run(*operands)  # bypasses Module's hooks, which cost more than a small kernel
-
-    forward = __call__
-
-
-class KernelWrite(torch.nn.Module):
-    """A ``plan.launch`` as a graph node: takes the operands and the tensors to write."""
-
-    is_kernel = True
-    _is_impure = True  # otherwise passes over FX graphs remove calls without uses
-
-    def __init__(self, op: plan.LaunchOp, target: TargetAttr | None) -> None:
-        super().__init__()
-        self.run = launch_writer(op, target)
-
-    def __call__(self, *values: Any) -> None:
-        self.run(*values)
 
     forward = __call__

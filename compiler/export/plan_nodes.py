@@ -12,7 +12,7 @@ import torch
 from xdsl.dialects.builtin import TensorType
 
 from fxc.bridge.values import torch_dtype
-from fxc.codegen.contract import KernelWrite
+from fxc.codegen.contract import KernelLaunch
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of
 from fxc.dialects.attributes.types import IntType, is_tensor
@@ -90,7 +90,7 @@ def _launch(body: Any, op: LaunchOp) -> None:
     while hasattr(body.root, name):
         count += 1
         name = f"{base}_{count}"
-    set_module(body.root, name, KernelWrite(op, target_of(body.exporter.program.module)))
+    set_module(body.root, name, KernelLaunch(op, target_of(body.exporter.program.module)))
     body.create("call_module", name, [body.env[value] for value in op.operands], {}, base, op.location)
 
 

@@ -21,6 +21,7 @@ from fxc.passes.operators.rules import (
     Placed,
     Read,
     python_arguments,
+    replaced,
     result_dtype,
     shape_of,
 )
@@ -140,7 +141,7 @@ def _with_slice(op: TorchOp, index: Index, places: Places, source: SSAValue, old
     start = slice_start(arguments, size, count)
     if 0 in shape_of(source):
         return old
-    [new] = yield Outside([(source, _at(index, dim, (index[dim] - start) // step))])
+    [new] = yield Outside([(source, replaced(index, dim, (index[dim] - start) // step))])
     conditions = [places.inside(index[dim] - start, (count - 1) * step + 1)]
     if step > 1:
         conditions.append(places.number((index[dim] - start) % step).eq(0))
@@ -198,11 +199,7 @@ def iota(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
 
 
 def _moved(index: Index, dim: int, start: Steps) -> Index:
-    return _at(index, dim, index[dim] - start) if start else index
-
-
-def _at(index: Index, dim: int, place: Form) -> Index:
-    return (*index[:dim], place, *index[dim + 1 :])
+    return replaced(index, dim, index[dim] - start) if start else index
 
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(

@@ -26,6 +26,7 @@ from fxc.passes.operators.rules import (
     broadcast_index,
     dtype_of,
     python_arguments,
+    replaced,
     shape_of,
 )
 from fxc.passes.operators.scalars import INTEGERS, Scalar, Uncovered, where
@@ -45,7 +46,7 @@ def check_index(index: SSAValue) -> None:
 
 def with_place(index: Index, dim: int, place: Form, rank: int) -> Index:
     """``index`` with ``place`` at ``dim``, for a tensor of ``rank``; a tensor without dimensions has one element."""
-    return (*index[:dim], place, *index[dim + 1 :]) if rank else ()
+    return replaced(index, dim, place) if rank else ()
 
 
 def along(index: SSAValue, rank: int, dim: int, loops: Index) -> Index:

@@ -282,6 +282,11 @@ def _scalar(attribute: Attribute) -> Any:
         return attribute
 
 
+def replaced(index: Index, dim: int, place: Form) -> Index:
+    """``index`` with ``place`` at ``dim``."""
+    return (*index[:dim], place, *index[dim + 1 :])
+
+
 def broadcast_index(value: SSAValue, index: Index) -> Index:
     """The position in ``value`` for the position ``index`` in the shape to which it is broadcast."""
     shape = shape_of(value)

@@ -19,7 +19,7 @@ from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.analysis.matching import integer
 from fxc.passes.operators.record import Operator, Parts, Role, When, each
-from fxc.passes.operators.rules import ZERO, Index, View, broadcast_index, python_arguments, shape_of, tensors
+from fxc.passes.operators.rules import ZERO, Index, View, broadcast_index, python_arguments, replaced, shape_of, tensors
 from fxc.passes.operators.scalars import Uncovered
 from fxc.passes.rewriting.insertion import put_in_place
 
@@ -86,7 +86,7 @@ def slice_(op: TorchOp, index: Index, result: int) -> Index:
     arguments = python_arguments(op)
     dim = _dim(arguments.get("dim", 0), len(index))
     start = slice_start(arguments, shape_of(tensors(op)[0])[dim], shape_of(op.results[0])[dim])
-    return _replaced(index, dim, index[dim] * arguments.get("step", 1) + start)
+    return replaced(index, dim, index[dim] * arguments.get("step", 1) + start)
 
 
 def slice_start(arguments: Mapping[str, Any], size: Steps, count: Steps) -> Steps:
@@ -125,7 +125,7 @@ def flip(op: TorchOp, index: Index, result: int) -> Index:
     shape = shape_of(tensors(op)[0])
     for dim in python_arguments(op)["dims"] if shape else ():
         dim = _dim(dim, len(shape))
-        index = _replaced(index, dim, -index[dim] + (shape[dim] - 1))
+        index = replaced(index, dim, -index[dim] + (shape[dim] - 1))
     return index
 
 
@@ -133,13 +133,13 @@ def piece(op: TorchOp, index: Index, result: int) -> Index:
     """A piece of ``chunk``, which begins at the end of the previous pieces."""
     dim = _dim(python_arguments(op).get("dim", 0), len(index))
     start = sum((shape_of(value)[dim] for value in op.results[:result]), 0)
-    return _replaced(index, dim, index[dim] + start)
+    return replaced(index, dim, index[dim] + start)
 
 
 def narrow(op: TorchOp, index: Index, result: int) -> Index:
     arguments = python_arguments(op)
     dim, start = _dim(arguments["dim"], len(index)), arguments["start"]
-    return _replaced(index, dim, index[dim] + from_the_end(start, shape_of(tensors(op)[0])[dim]))
+    return replaced(index, dim, index[dim] + from_the_end(start, shape_of(tensors(op)[0])[dim]))
 
 
 def roll(op: TorchOp, index: Index, result: int) -> Index:
@@ -153,7 +153,7 @@ def roll(op: TorchOp, index: Index, result: int) -> Index:
         return reshaped(shape, (count,), tuple((place - sum(shifts)) % count for place in line))
     for shift, dim in zip(shifts, dims, strict=True):
         dim = _dim(dim, len(shape))
-        index = _replaced(index, dim, (index[dim] - shift) % shape[dim]) if shape else index
+        index = replaced(index, dim, (index[dim] - shift) % shape[dim]) if shape else index
     return index
 
 
@@ -173,7 +173,7 @@ def repeat_interleave(op: TorchOp, index: Index, result: int) -> Index:
     if dim is None:
         return reshaped(shape, (math.prod(shape),), (index[0] // repeats,))
     dim = _dim(dim, len(index))
-    return _replaced(index, dim, index[dim] // repeats)
+    return replaced(index, dim, index[dim] // repeats)
 
 
 def unfold(op: TorchOp, index: Index, result: int) -> Index:
@@ -182,7 +182,7 @@ def unfold(op: TorchOp, index: Index, result: int) -> Index:
     if not own:
         return (last,) * _rank(op)
     dim = _dim(arguments["dimension"], len(own))
-    return _replaced(tuple(own), dim, own[dim] * arguments["step"] + last)
+    return replaced(tuple(own), dim, own[dim] * arguments["step"] + last)
 
 
 def move_dimensions(op: TorchOp, index: Index, result: int) -> Index:
@@ -269,10 +269,6 @@ def _divided(line: Form, sizes: Sequence[Steps]) -> list[Form]:
         place.append(expression if dim == real[0] else expression % sizes[dim])
         step = step * sizes[dim]
     return place[::-1]
-
-
-def _replaced(index: Index, dim: int, expression: Form) -> Index:
-    return (*index[:dim], expression, *index[dim + 1 :])
 
 
 def _list(value: Steps | list[Any]) -> list[Any]:
