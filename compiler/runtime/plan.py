@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy, deepcopy
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from operator import getitem
 from pathlib import Path
@@ -39,8 +39,8 @@ PLAN_CACHE = "plan cache"
 _DERIVED = """compile with training=True and options={"target": None}, or use torch.compile(model, backend='fxc')"""
 
 
-@dataclass(frozen=True)
-class PlanStats:
+@dataclass(frozen=True, kw_only=True)
+class PlanStats(HostFacts):
     """The work of a plan, its compile times, and its use; ``str()`` is a table.
 
     ``ops``: calls in the program and its subgraphs. ``launches``: calls of generated kernels; ``library_calls``: calls of
@@ -56,18 +56,10 @@ class PlanStats:
     """
 
     ops: int
-    library_calls: int
-    subgraph_calls: int
     parameter_bytes: int
     times: Mapping[str, float] = field(default_factory=dict[str, float])
     hits: int = 0
     misses: int = 0
-    launches: int = 0
-    allocations: int = 0
-    arena_bytes: int = 0
-    peak_bytes: int = 0
-    sum_bytes: int = 0
-    lower_bound_bytes: int = 0
 
     @property
     def is_cached(self) -> bool:
@@ -277,23 +269,19 @@ class Plan:
     def stats(self) -> PlanStats:
         """The current counts."""
         if self.host is not None:
-            facts = self.host.facts
+            facts, tensors = self.host.facts, self.host.tensors()
             ops = facts.launches + facts.library_calls + facts.subgraph_calls
-            memory = sum(_storages(self.host.tensors()).values())
-            return PlanStats(ops, parameter_bytes=memory, times=self.times, hits=self.hits, misses=self.misses, **asdict(facts))
-        nodes, inside = list(_calls(self.module)), _facts_within(self.module)
-        launches, library_calls, subgraph_calls = (inside.pop(name) for name in ("launches", "library_calls", "subgraph_calls"))
-        return PlanStats(
-            ops=len(nodes) + launches + library_calls + subgraph_calls,
-            launches=launches + sum(_is_launch(owner, node) for owner, node in nodes),
-            library_calls=library_calls + sum(_is_library_call(owner, node) for owner, node in nodes),
-            subgraph_calls=subgraph_calls + sum(_is_subgraph_call(owner, node) for owner, node in nodes),
-            parameter_bytes=sum(_storages(_tensors(self.module)).values()),
-            times=self.times,
-            hits=self.hits,
-            misses=self.misses,
-            **inside,
-        )
+        else:
+            nodes, tensors, inside = list(_calls(self.module)), _tensors(self.module), _facts_within(self.module)
+            facts = replace(
+                inside,
+                launches=inside.launches + sum(_is_launch(owner, node) for owner, node in nodes),
+                library_calls=inside.library_calls + sum(_is_library_call(owner, node) for owner, node in nodes),
+                subgraph_calls=inside.subgraph_calls + sum(_is_subgraph_call(owner, node) for owner, node in nodes),
+            )
+            ops = len(nodes) + inside.launches + inside.library_calls + inside.subgraph_calls
+        memory = sum(_storages(tensors).values())
+        return PlanStats(**asdict(facts), ops=ops, parameter_bytes=memory, times=self.times, hits=self.hits, misses=self.misses)
 
     def report(self, path: str | Path) -> None:
         """Write a page about the compilation. PipelineError for a plan without the captured program."""
@@ -314,10 +302,10 @@ def _within(region: AbstractContextManager[Any], function: Callable[[], Any]) ->
         return function()
 
 
-def _facts_within(module: GraphModule) -> dict[str, int]:
+def _facts_within(module: GraphModule) -> HostFacts:
     """Sum the facts of the host programs that a graph runs as subgraphs, forward and backward."""
     found = [HostFacts(), *(part.host.facts for part in module.modules() if isinstance(part, HostSubgraph))]
-    return {item.name: sum(getattr(facts, item.name) for facts in found) for item in fields(HostFacts)}
+    return HostFacts(**{item.name: sum(getattr(facts, item.name) for facts in found) for item in fields(HostFacts)})
 
 
 def _calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
