@@ -122,6 +122,7 @@ def _times(steps: Mapping[tuple[str, str], Callable[[], None]], rounds: int, dev
 @click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="The folder of that file.")
 def main(models: str, budgets: str, rounds: int, device: str, machine: str | None, folder: Path) -> None:
     """Show peaks. The file of results is written after each model."""
+    torch._dynamo.config.recompile_limit = 100  # each implementation is one of the same code
     for name in models.split(","):
         found = [*measured(name, budgets.split(","), rounds, device)]
         if machine:

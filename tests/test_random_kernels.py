@@ -36,6 +36,11 @@ def run(compiled: fxc.Program, arguments: Sequence[torch.Tensor], engine: str = 
         return tree_leaves(list(EngineInterpreter(functions, ENGINES[engine]).call(functions["main"], list(arguments))))
 
 
+def test_the_operator_of_a_seed_is_as_pytorch_wants_it() -> None:
+    """Its schema, fake results, autograd and AOTAutograd's graph."""
+    torch.library.opcheck(torch.ops.fxc.uniform.default, (torch.tensor(7), [3, 4], 0, torch.float32))
+
+
 def random_operators(compiled: fxc.Program) -> list[str]:
     return [op.operator for op in compiled.module.walk() if isinstance(op, TorchOp) and "r" in op.FLAGS]
 

@@ -9,9 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-import torch
-from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map_only
 from xdsl.dialects.builtin import UnitAttr
 
 import fxc
@@ -46,6 +43,8 @@ class Peak:
 
 def measure(text: str, budgets: Sequence[str], device: str = "cpu") -> list[Peak]:
     """The peaks of SOURCE ``text`` on ``device`` in eager mode, then with each budget."""
+    import torch
+
     source = load_source(text, train=True)
     if not callable(source.model):
         raise InputError(f"{text} is a captured program, which is not trained", hint="name the model")
@@ -65,6 +64,9 @@ def measure(text: str, budgets: Sequence[str], device: str = "cpu") -> list[Peak
 
 def on_device(source: ModelSource, device: str) -> ModelSource:
     """``source`` with weights and inputs on ``device``, ``cpu`` or ``cuda``. PipelineError where there is no GPU."""
+    from torch import Tensor, nn
+    from torch.utils._pytree import tree_map_only
+
     target_named(_TARGETS[device])
     if isinstance(source.model, nn.Module):
         source.model.to(device)
@@ -77,6 +79,8 @@ def options_of(budget: float | str, device: str) -> Options:
 
 def compiled(source: ModelSource, options: Options) -> Callable[..., Any]:
     """The model by ``torch.compile``, with these options."""
+    import torch
+
     given = {"memory_budget": options.memory_budget, "target": options.target}
     return torch.compile(source.model, backend="fxc", options=cast("dict[str, Any]", given))
 
@@ -104,7 +108,10 @@ def peak_of_eager(joint: Program) -> int:
 
 def run_step(call: Callable[..., Any], args: Sequence[Any]) -> None:
     """Forward, and backward from gradients of ones. CaptureError where no result requires a gradient."""
-    results = [leaf for leaf in tree_leaves(call(*args)) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    results = [leaf for leaf in tree_leaves(call(*args)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not results:
         raise CaptureError("no result of the model requires a gradient", hint="give it parameters that require one")
     torch.autograd.backward(results, [torch.ones_like(result) for result in results])
@@ -112,6 +119,9 @@ def run_step(call: Callable[..., Any], args: Sequence[Any]) -> None:
 
 def step_peak(source: ModelSource, call: Callable[..., Any], device: str = "cpu") -> int:
     """The measured peak of the second step of ``call``, in which nothing is compiled."""
+    from torch import Tensor, nn
+    from torch.utils._pytree import tree_leaves
+
     parameters = list(source.model.parameters()) if isinstance(source.model, nn.Module) else []
     step = partial(run_step, call, source.args)
 
