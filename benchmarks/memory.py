@@ -82,7 +82,7 @@ def measured(name: str, budgets: Sequence[str], rounds: int, device: str) -> Ite
                 simulated = planned_peak(joint().copy(), options) / 2**20
                 found.append(Measurement(labels, "simulated peak, MiB", implementation, simulated))
         except Exception as error:  # the others are measured
-            why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            why = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
             found = [Measurement(labels, FAILED, implementation, note=why)]
         yield from found
         peaks += [each.value for each in found[:1] if each.value and budget]
