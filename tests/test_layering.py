@@ -57,7 +57,6 @@ NEEDS_TORCH = (
     "compiler/aot_cache.py",
     "compiler/torch_compile.py",
     "compiler/transformer.py",
-    "tools/memory.py",
 )
 """Only these may import torch at the top of a file; elsewhere the import stands in the function that needs it."""
 
