@@ -713,11 +713,11 @@ func.func @not_unpacked(
 // ROWS-NEXT:     %a = torch.aten.mul.Tensor(%[[S]], %s)
 // ROWS-NEXT:     %b = torch.aten._weight_int8pack_mm.default(%y, %w, %t)
 func.func @int8_product(
-  %x: tensor<2x6xf32>, %w: tensor<4x6xi8>, %s: tensor<4xf32>, %y: tensor<2x6xbf16>, %t: tensor<4xbf16>
+  %x: tensor<2x16xf32>, %w: tensor<4x16xi8>, %s: tensor<4xf32>, %y: tensor<2x16xbf16>, %t: tensor<4xbf16>
 ) {
-  %a = torch.aten._weight_int8pack_mm.default(%x, %w, %s) : (tensor<2x6xf32>, tensor<4x6xi8>, tensor<4xf32>) -> tensor<2x4xf32>
+  %a = torch.aten._weight_int8pack_mm.default(%x, %w, %s) : (tensor<2x16xf32>, tensor<4x16xi8>, tensor<4xf32>) -> tensor<2x4xf32>
   %b = torch.aten._weight_int8pack_mm.default(%y, %w, %t)
-     : (tensor<2x6xbf16>, tensor<4x6xi8>, tensor<4xbf16>) -> tensor<2x4xbf16>
+     : (tensor<2x16xbf16>, tensor<4x16xi8>, tensor<4xbf16>) -> tensor<2x4xbf16>
   fx.output((%a, %b)) : (tensor<2x4xf32>, tensor<2x4xbf16>) -> ()
 }
 
