@@ -88,6 +88,7 @@ WHOLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = 
     "list of bools": (lambda x: (x > 0).tolist(), (X[0],), (-X[0],)),
     "one tensor twice": (lambda a, b: int(a) + int(b), (TWO, torch.tensor(3)), (TWO, TWO)),
     "floats": (lambda a, b: int(a) * float(b), (torch.tensor(2.5), TWO), (X[0, 0], TWO)),
+    "sparse, and a write": (lambda a, x: torch.sparse.mm(a, x).add_(1), (EYE.to_sparse(), EYE.t()), (X.to_sparse(), EYE.t())),
     "start": (lambda x, start: x.narrow(0, start, 1) * 2, (X, torch.tensor(1)), (X, TWO)),
 }
 

@@ -246,6 +246,14 @@ class FakeWorld:
             hint="give example inputs when capturing, or write the tensor type of every argument",
         )
 
+    def argument(self, type: Attribute) -> Any:
+        """``fake``, also of a sparse tensor, without elements: not for derivatives, which may be dense."""
+        if not is_tensor(type) or types.layout(type) != "sparse_coo":
+            return self.fake(type)
+        sizes, dtype = [self._size(size) for size in types.sizes(type)], torch_dtype(type.element_type)
+        with self.mode:
+            return torch.empty(sizes, dtype=dtype, device=types.device(type), layout=torch.sparse_coo)
+
     def later(self, type: Attribute) -> Any:
         """Return a ``DeferredFake`` for static tensors, most of which are never used, else ``fake``."""
         if not is_tensor(type) or types.layout(type) != "strided":

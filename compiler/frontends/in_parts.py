@@ -108,9 +108,9 @@ def compiled_in_parts(
         message = f"{reason.message}\n  in parts: {type(error).__name__}: {reason_of(error)}"
         raise CaptureError(message, op=reason.op, place=reason.place, hint=reason.hint) from error
     finally:
-        changed = state.changed()
+        changed = [name for name in state.changed() if not name.endswith(_OF_TORCH)]
         state.put_back()
-    if any(not name.endswith(_OF_TORCH) for name in changed):
+    if changed:
         message = f"{reason.message}\n  in parts: the model changes {', '.join(changed)}"
         raise CaptureError(message, op=reason.op, place=reason.place, hint=reason.hint) from reason
     where = f"\n  at: {reason.place}" if reason.place else ""

@@ -249,7 +249,7 @@ class _Tracer:
             return results, {i: args[i] for i in bases}, views
 
         untyped = [isinstance(argument.type, ValueType) and argument.first_use is None for argument in block.args]
-        fakes = [None if not_read else world.fake(a.type) for a, not_read in zip(block.args, untyped, strict=True)]
+        fakes = [None if not_read else world.argument(a.type) for a, not_read in zip(block.args, untyped, strict=True)]
         graph = self.graph(run, fakes, world, what)
         placeholders = graph.graph.find_nodes(op="placeholder")
         for i, copy in zip(bases, graph.graph.find_nodes(op="call_function", target=_WRITE), strict=True):
