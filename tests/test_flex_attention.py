@@ -45,6 +45,16 @@ def test_values_of_torch_compile_are_eagers() -> None:
     torch.testing.assert_close(torch.compile(function, backend="fxc", fullgraph=True)(*args), expected)
 
 
+def test_another_attention_beside_it_at_any_length() -> None:
+    def function(q: Any, k: Any, v: Any) -> Any:
+        return flex_attention(torch.softmax(q @ k.mT, -1) @ v, k, v)
+
+    torch._dynamo.reset()
+    run = torch.compile(function, backend="fxc", dynamic=True)
+    for args in ((Q, K, V), (Q[:, :, :7], K[:, :, 1:], V[:, :, 1:])):
+        torch.testing.assert_close(run(*args), function(*args))
+
+
 def test_an_indexed_parameter_is_trained() -> None:
     """On the CPU eager mode has gradients of captured tensors only."""
     slopes = torch.nn.Parameter(SLOPES.clone())

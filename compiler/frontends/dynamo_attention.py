@@ -26,6 +26,7 @@ from fxc.bridge.values import python_of, value_of
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import FxcError
+from fxc.frontends.eager_graphs import memory
 from fxc.frontends.import_fx import import_fx
 from fxc.passes.analysis.call_graph import functions_of
 from fxc.passes.analysis.requires_grad import ARGUMENT
@@ -87,18 +88,18 @@ def _around_softmax(graph: GraphModule) -> GraphModule:
     if any(name_of(node) == "_enter_autocast" for node in nodes):
         return graph
     writers = _writers(nodes)
-    filled = {key for node in nodes if name_of(node).startswith(_NEW) for key in _storages(node) & writers.keys()}
+    filled = {key for node in nodes if name_of(node).startswith(_NEW) for key in memory([node]) & writers.keys()}
 
     def is_inner(node: Node) -> bool:
         is_call = node.op in ("call_function", "call_method") and name_of(node) not in _LAYERS
-        return is_call and not isinstance(_example(node), _NUMBERS) and filled.isdisjoint(_storages(node))
+        return is_call and not isinstance(_example(node), _NUMBERS) and filled.isdisjoint(memory([node]))
 
     def users(node: Node) -> Iterator[Node]:
         return filter(is_inner, node.users)
 
     def sources(node: Node) -> Iterator[Node]:
         yield from (each for each in node.all_input_nodes if each.op == "get_attr" or is_inner(each))
-        for key in {key for each in (node, *node.all_input_nodes) for key in _storages(each)} - filled:
+        for key in memory([node, *node.all_input_nodes]) - filled:
             yield from writers.get(key, ())
 
     inner = _reached(_reached([node for node in nodes if "softmax" in name_of(node)], users), sources)
@@ -134,7 +135,7 @@ def _writers(nodes: Iterable[Node]) -> dict[StorageWeakRef, list[Node]]:
     """The nodes that write to memory."""
     found = dict[StorageWeakRef, list[Node]]()
     for node in filter(may_write, nodes):
-        for key in (key for each in node.args[:1] for key in _storages(each)):
+        for key in memory([each for each in node.args[:1] if isinstance(each, Node)]):
             found.setdefault(key, []).append(node)
     return found
 
@@ -215,7 +216,7 @@ class _Edit:
             seen.add(each)
             source = self._node(each)
             if source is not None and each is not value:
-                if self.order[source] >= self.order[node] or self.written & _storages(source):
+                if self.order[source] >= self.order[node] or self.written & memory([source]):
                     return False
                 continue
             op = each.owner
@@ -238,11 +239,3 @@ class _Edit:
 
     def _leaf(self, leaf: SSAValue | Attribute) -> Any:
         return self._copy(leaf) if isinstance(leaf, SSAValue) else value_of(leaf)
-
-
-def _storages(node: Any) -> set[StorageWeakRef]:
-    """The storage of the fake tensor of ``node``."""
-    value = _example(node) if isinstance(node, Node) else None
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-        return set()
-    return {StorageWeakRef(value.untyped_storage())}

@@ -97,8 +97,8 @@ def _writes_what_is_hidden(module: GraphModule) -> bool:
     written = [node for node in nodes if may_write(node)] if hidden else []
     if any(node.graph is not module.graph for node in (*hidden, *written)):
         return bool(written)
-    counted = _memory([value for node in hidden for value in (node, *node.all_input_nodes)])
-    return not counted.isdisjoint(_memory([value for node in written for value in _written_by(node)]))
+    counted = memory([value for node in hidden for value in (node, *node.all_input_nodes)])
+    return not counted.isdisjoint(memory([value for node in written for value in _written_by(node)]))
 
 
 def _writes_shared_input(module: GraphModule) -> bool:
@@ -115,7 +115,7 @@ def _writes_shared_input(module: GraphModule) -> bool:
         return False
     written = [node for node in _nodes(module) if may_write(node)]
     is_nested = any(node.graph is not module.graph for node in written)
-    return is_nested or not shared.isdisjoint(_memory([value for node in written for value in _written_by(node)]))
+    return is_nested or not shared.isdisjoint(memory([value for node in written for value in _written_by(node)]))
 
 
 def _overlap(values: list[torch.Tensor]) -> bool:
@@ -131,7 +131,7 @@ def _counts_in_copy(module: GraphModule) -> bool:
     nodes = _nodes(module)
     later = [node for node in nodes if name_of(node) in RETAINING and _begins_later(node.all_input_nodes[0])]
     counted = [node.all_input_nodes[0] for node in nodes if later and name_of(node) in STRIDED]
-    return not _memory(later).isdisjoint(_memory(counted))
+    return not memory(later).isdisjoint(memory(counted))
 
 
 def _begins_later(node: Node) -> bool:
@@ -151,7 +151,8 @@ def _written_by(node: Node) -> list[Node]:
     return [value for value in tree_leaves((node.args[0], node.kwargs.get("out"))) if isinstance(value, Node)]
 
 
-def _memory(nodes: Sequence[Node]) -> set[StorageWeakRef]:
+def memory(nodes: Sequence[Node]) -> set[StorageWeakRef]:
+    """The storages of the example values of ``nodes``."""
     return {_storage(value) for value in map(_tensor, nodes) if value is not None}
 
 
@@ -199,10 +200,10 @@ def _returns_view_of_function(module: GraphModule) -> bool:
     AOTAutograd makes them from their base, without the backward of the function. It knows a function only by a single result.
     """
     calls = module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.autograd_function_apply)
-    views = {user for call in calls for user in call.users if not _memory([user]).isdisjoint(_memory(call.all_input_nodes))}
+    views = {user for call in calls for user in call.users if not memory([user]).isdisjoint(memory(call.all_input_nodes))}
     returned = {leaf for leaf in tree_leaves(module.graph.output_node().args) if isinstance(leaf, Node)}
     for view in views:
-        same = [result for result in returned if not _memory([view]).isdisjoint(_memory([result]))]
+        same = [result for result in returned if not memory([view]).isdisjoint(memory([result]))]
         if len(same) > 1 or not views.issuperset(same):
             return True
     return False
@@ -213,7 +214,7 @@ def _writes_overlapping_windows(module: GraphModule) -> bool:
     views = set[Node]()
     for node in _nodes(module):
         sources = [each for each in node.all_input_nodes if each in views]
-        if _makes_overlapping_windows(node) or not _memory([node]).isdisjoint(_memory(sources)):
+        if _makes_overlapping_windows(node) or not memory([node]).isdisjoint(memory(sources)):
             views.add(node)
     return any(value in views for node in _nodes(module) if may_write(node) for value in _written_by(node))
 
