@@ -199,7 +199,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def nearest_file(path: str | Path) -> str:
     """A hint for a file that cannot be read: the files beside it with the closest names."""
     path = Path(path)
-    if path.is_dir():
-        return "it is a folder: name a file in it"
+    if path.exists():
+        return "it is a folder: name a file in it" if path.is_dir() else "give a file of the expected format that you may read"
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
     return nearest(str(path), map(str, beside)) or "give the path of a file that exists and that you may read"

@@ -152,3 +152,4 @@ def test_files_with_close_names(tmp_path: Path) -> None:
     (tmp_path / "model.mlir").touch()
     assert nearest_file(tmp_path / "modle.mlir") == f"did you mean {tmp_path / 'model.mlir'}?"
     assert nearest_file(tmp_path / "none" / "x").startswith("give the path")
+    assert nearest_file(tmp_path / "model.mlir").startswith("give a file of the expected format")
