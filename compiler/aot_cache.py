@@ -25,7 +25,7 @@ from fxc.dialects.target import HOST
 from fxc.execution_plan import ExecutionPlan
 from fxc.options import AUTO, Options
 from fxc.pipelines import AOT, AOT_INFERENCE
-from fxc.program.program import Program
+from fxc.program.program import Program, state_names
 from fxc.runtime.object_cache import cache_key
 
 Boxed = Callable[[list[Any]], Any]
@@ -42,7 +42,7 @@ class CachedGraph(OutputCode):
         self._plan: ExecutionPlan | None = plan
         self._boxed_call = True  # functools.wraps passes on the attributes of an instance
         self._key, self._boxed = key, boxed
-        self._entry, self._signature = b"", dict[str, Any]()
+        self._entry, self._signature, self._state = b"", dict[str, Any](), dict[str, torch.Tensor]()
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         assert self._run is not None
@@ -54,13 +54,14 @@ class CachedGraph(OutputCode):
         if entry is None or plan is None or plan.host is None or plan.host.weights or plan.signature.returned is not None:
             raise BypassAOTAutogradCache("fxc cannot store a graph of this model")
         self._entry, self._signature = entry, signature_json(plan.signature)
+        self._state = {name: plan.ir.state[name] for name in state_names(plan.ir.module)}  # numbers that the graph names
         self._run = self._plan = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """Make the function again. AOTAutograd compiles the graph if that raises."""
-        ready = cache.unpack_ready(self._entry)
+        ready = cache.unpack_ready(self._entry, self._state)
         signature = signature_from(self._signature, None)
-        plan = ExecutionPlan.ready(lambda: Program(ready.module()), ready.host, signature, training=False)
+        plan = ExecutionPlan.ready(lambda: Program(ready.module(), self._state), ready.host, signature, training=False)
         self._run = function_of(plan, boxed=self._boxed)
 
 

@@ -98,6 +98,27 @@ def test_inference_is_found() -> None:
             torch.testing.assert_close(result, model(x))
 
 
+def test_numbers_that_are_written_are_found() -> None:
+    """Each is a tensor of the graph; the other one has another key."""
+
+    def written(number: float) -> Callable[[Tensor], Tensor]:
+        def function(x: Tensor) -> Tensor:
+            y = x.double()
+            y[0] = number
+            return y
+
+        return function
+
+    x = torch.randn(5, 4, requires_grad=True)
+    for how in ("miss saved", "hit"):
+        for function in (written(1.5), written(2.5)):
+            result, counts = counted(function, x)
+            assert counts == how
+            torch.testing.assert_close(result, function(x))
+            [found], [expected] = (torch.autograd.grad(y.sum(), x) for y in (result, function(x)))
+            torch.testing.assert_close(found, expected)
+
+
 def relu(x: Tensor) -> Tensor:
     return torch.relu(x) * 2
 

@@ -118,9 +118,9 @@ def find_ready(key: str, program: Program) -> Ready | None:
         return None
 
 
-def unpack_ready(entry: bytes) -> Ready:
-    """The entry of a program without tensors. Any error may be raised if it is damaged, or has no host program."""
-    return _ready(unpacked("cached plan", io.BytesIO(entry)), Program(ModuleOp([])))
+def unpack_ready(entry: bytes, state: Mapping[str, torch.Tensor]) -> Ready:
+    """The entry of a program with the tensors ``state``. Any error may be raised if it is damaged, or has no host program."""
+    return _ready(unpacked("cached plan", io.BytesIO(entry)), Program(ModuleOp([]), dict(state)))
 
 
 def _ready(stored: Reader, program: Program) -> Ready:
