@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 import torch
-from torch._dynamo import compiled_autograd
 from torch._guards import detect_fake_mode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph_module import _copy_attr, reduce_graph_module
@@ -76,6 +75,8 @@ class _Backward(GraphModule):
 
     @property
     def graph(self) -> Graph:
+        from torch._dynamo import compiled_autograd
+
         return _inlined(self)._graph if compiled_autograd.compiled_autograd_enabled else self._graph
 
     @graph.setter

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-
 SYMBOLS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 
@@ -38,6 +36,8 @@ def _candidates() -> list[str]:
         loaded = [
             line.split(maxsplit=5)[5] for line in lines if line.rpartition("/")[2].startswith(("libgomp", "libiomp5", "libomp"))
         ]
+    import torch  # not needed to print kernels
+
     folder = Path(torch.__file__).parent
     brought = [str(path) for place in (folder / "lib", folder.parent / "torch.libs") for path in sorted(place.glob("lib*omp*"))]
     return list(dict.fromkeys([*loaded, *brought]))
