@@ -22,7 +22,7 @@ from interleaved import Spread, by_turns
 from results import FAILED, FOLDER, Measurement, about, cpu, read, write
 
 from fxc.codegen.triton import device as gpu
-from fxc.tools.memory import compiled, on_device, options_of, planned_peak, run_step, step_peak
+from fxc.tools.memory import clear_gradients, compiled, on_device, options_of, planned_peak, run_step, step_peak
 from fxc.tools.sources import ModelSource, import_source
 from fxc.torch_compile import capture_joint
 
@@ -77,7 +77,7 @@ def measured(name: str, budgets: Sequence[str], rounds: int, device: str) -> Ite
             if implementation != "eager":
                 call = torch.compile(call) if implementation == "Inductor" else compiled(source, options)
             found = [Measurement(labels, "peak, MiB", implementation, step_peak(source, call, device) / 2**20)]
-            steps[implementation, budget] = partial(run_step, call, source.args)
+            steps[implementation, budget] = partial(_step, source, call)
             if implementation == "fxc":
                 simulated = planned_peak(joint().copy(), options) / 2**20
                 found.append(Measurement(labels, "simulated peak, MiB", implementation, simulated))
@@ -93,6 +93,11 @@ def measured(name: str, budgets: Sequence[str], rounds: int, device: str) -> Ite
         for (implementation, budget), spread in _times(steps, rounds, device).items():
             click.echo(f"{name}: {implementation} {budget}: {spread.median:.3f} of eager's time")
             yield Measurement.of({"model": name, "budget": budget}, "time", implementation, spread, "eager")
+
+
+def _step(source: ModelSource, call: Callable[..., Any]) -> None:
+    run_step(call, source.args)
+    clear_gradients(source)  # gradients of another implementation may lie otherwise in memory: adding to them would count
 
 
 def is_monotone(peaks: Sequence[float]) -> bool:

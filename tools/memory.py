@@ -117,24 +117,25 @@ def run_step(call: Callable[..., Any], args: Sequence[Any]) -> None:
     torch.autograd.backward(results, [torch.ones_like(result) for result in results])
 
 
-def step_peak(source: ModelSource, call: Callable[..., Any], device: str = "cpu") -> int:
-    """The measured peak of the second step of ``call``, in which nothing is compiled."""
+def clear_gradients(source: ModelSource) -> None:
+    """Drop the gradients of parameters and inputs, so that the next step does not add to them."""
     from torch import Tensor, nn
     from torch.utils._pytree import tree_leaves
 
-    parameters = list(source.model.parameters()) if isinstance(source.model, nn.Module) else []
+    parameters = source.model.parameters() if isinstance(source.model, nn.Module) else ()
+    for leaf in (*parameters, *tree_leaves(source.args)):
+        if isinstance(leaf, Tensor):
+            leaf.grad = None
+
+
+def step_peak(source: ModelSource, call: Callable[..., Any], device: str = "cpu") -> int:
+    """The measured peak of the second step of ``call``, in which nothing is compiled."""
     step = partial(run_step, call, source.args)
-
-    def clear() -> None:
-        for leaf in (*parameters, *tree_leaves(source.args)):
-            if isinstance(leaf, Tensor):
-                leaf.grad = None
-
     step()
-    clear()
+    clear_gradients(source)
     fxc.release_memory()
     peak = peak_bytes(step, device)
-    clear()
+    clear_gradients(source)
     return peak
 
 
