@@ -29,8 +29,10 @@ class Verdict:
         return not self.problems
 
     def __str__(self) -> str:
+        if not self.differences and self.is_close:
+            return "close to eager: no difference"
         if self.is_close:
-            return "\n  ".join(["close to eager" + ": no difference" * (not self.differences), *self.differences])
+            return "\n  ".join(["close to eager", *self.differences])
         return "\n  ".join(["NOT close to eager", *self.problems, *self.notes])
 
 

@@ -23,10 +23,10 @@ from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.tile import LaunchOp as TileLaunchOp
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.errors import FxcError
 from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of, is_private
-from fxc.passes.kernels.source_lines import SOURCE
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import has_formula, is_contraction, role_of
 from fxc.runtime.host_cpu import features_named

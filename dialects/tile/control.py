@@ -17,7 +17,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import (
     HasParent,
@@ -47,6 +47,30 @@ from fxc.dialects.tile.types import (
     shape_of,
     with_element,
 )
+
+
+def _print_bound(printer: Printer, op: IterateOp | LastProgramOp, values: Sequence[SSAValue]) -> None:
+    """Print ``(%x = %value) : types { ... }``, where the body has the arguments ``%x``."""
+    print_bindings(printer, op.body.block.args, values)
+    op.print_fields(printer)
+    printer.print_string(" : ")
+    print_types(printer, op.operand_types)
+    printer.print_string(" ")
+    printer.print_region(op.body, print_entry_block_args=False)
+
+
+def _parse_bound(
+    cls: type[TileOp], parser: Parser, *first: UnresolvedOperand
+) -> tuple[Sequence[SSAValue], Sequence[Parser.Argument], dict[str, Attribute]]:
+    """The operands, the arguments of the body, and the attributes. ``first``: operands before those that are bound."""
+    pairs = parse_bindings(parser)
+    _, attributes = cls.parse_fields(parser)
+    parser.parse_punctuation(":")
+    position = parser.pos
+    types = parse_types(parser)
+    operands = parser.resolve_operands([*first, *(value for _, value in pairs)], types, position)
+    arguments = [argument.resolve(type) for (argument, _), type in zip(pairs, types[len(first) :], strict=True)]
+    return operands, arguments, attributes
 
 
 @irdl_op_definition
@@ -101,25 +125,16 @@ class IterateOp(TileOp):
         printer.print_string(" ")
         printer.print_ssa_value(self.going)
         printer.print_string(" ")
-        print_bindings(printer, self.body.block.args, self.carried)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, self.operand_types)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
+        _print_bound(printer, self, self.carried)
 
     @classmethod
     def parse(cls, parser: Parser) -> IterateOp:
         going = parser.parse_unresolved_operand()
-        pairs = parse_bindings(parser)
-        _, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        position = parser.pos
-        types = parse_types(parser)
-        operands = parser.resolve_operands([going, *(value for _, value in pairs)], types, position)
-        arguments = [argument.resolve(type) for (argument, _), type in zip(pairs, types[1:], strict=True)]
-        body = parser.parse_region(arguments)
-        return cls.create(operands=operands, attributes=attributes, result_types=types[1:], regions=[body])
+        operands, arguments, attributes = _parse_bound(cls, parser, going)
+        types = [argument.type for argument in arguments]
+        return cls.create(
+            operands=operands, attributes=attributes, result_types=types, regions=[parser.parse_region(arguments)]
+        )
 
 
 @irdl_op_definition
@@ -194,24 +209,12 @@ class LastProgramOp(TileOp):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        print_bindings(printer, self.body.block.args, self.pointers)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, self.operand_types)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
+        _print_bound(printer, self, self.pointers)
 
     @classmethod
     def parse(cls, parser: Parser) -> LastProgramOp:
-        pairs = parse_bindings(parser)
-        _, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        position = parser.pos
-        types = parse_types(parser)
-        operands = parser.resolve_operands([pointer for _, pointer in pairs], types, position)
-        arguments = [argument.resolve(type) for (argument, _), type in zip(pairs, types, strict=True)]
-        body = parse_isolated_region(parser, arguments)
-        return cls.create(operands=operands, attributes=attributes, regions=[body])
+        operands, arguments, attributes = _parse_bound(cls, parser)
+        return cls.create(operands=operands, attributes=attributes, regions=[parse_isolated_region(parser, arguments)])
 
 
 @irdl_op_definition

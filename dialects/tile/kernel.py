@@ -48,6 +48,9 @@ ELEMENTS = "tile.elements"
 INIT = "tile.init"
 DIVISIBLE = "tile.divisible"
 SIZE = "tile.size"
+SOURCE = "tile.source"
+"""The attribute of a group, and of its kernels, that lists the operators that it computes; a launch has one if its list differs
+from the kernel's."""
 
 
 @irdl_op_definition

@@ -56,11 +56,12 @@ from fxc.dialects.base.effects import aliases
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import GpuAttr, TargetAttr, target_of
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.kernel_keys import Copier, Outline
-from fxc.passes.kernels.source_lines import SOURCE, notes
+from fxc.passes.kernels.source_lines import notes
 from fxc.passes.operators.generics import Generics, check_call
 from fxc.passes.operators.scalars import Uncovered
 from fxc.passes.operators.table import has_formula, operator_of, replace_by_parts

@@ -11,7 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.tile import ScheduleAttr
-from fxc.passes.kernels.source_lines import SOURCE
+from fxc.dialects.tile.kernel import SOURCE
 
 SCHEDULE = "tile.schedule"
 

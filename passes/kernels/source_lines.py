@@ -9,10 +9,8 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.diagnostics import user_line
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.dialects.torch_ops.base import TorchOp
-
-SOURCE = "tile.source"
-"""The attribute of a group, and of its kernels, that lists the operators that it computes."""
 
 
 def listed(op: object) -> list[StringAttr]:

@@ -41,11 +41,10 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects import plan, tile
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.passes.analysis.call_graph import symbol_users_in
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.structural_key import StructuralKey
-
-SOURCE = "tile.source"
 
 
 @dataclass(frozen=True)

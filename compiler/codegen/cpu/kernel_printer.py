@@ -52,6 +52,7 @@ from fxc.dialects.tile import (
     ReturnOp,
     TransposeOp,
 )
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.errors import FxcError, KernelError
 from fxc.runtime.host_cpu import CpuFeatures
 
@@ -78,7 +79,7 @@ def kernel_module(
     module = ModuleText(features)
     for kernel in kernels:
         if sources:
-            listed = kernel.attributes.get("tile.source")
+            listed = kernel.attributes.get(SOURCE)
             lines = [item.data for item in listed.data if isinstance(item, StringAttr)] if isa(listed, ArrayAttr) else []
             module.functions.append("".join(f"; {part}\n" for line in lines for part in line.splitlines()))
         _print_body(module, kernel)

@@ -37,13 +37,12 @@ from fxc.dialects.tile import (
     SplatOp,
     TransposeOp,
 )
-from fxc.dialects.tile.kernel import DIVISIBLE
+from fxc.dialects.tile.kernel import DIVISIBLE, SOURCE
 from fxc.dialects.tile.types import shape_of
 from fxc.errors import KernelError
 
 MAX_LANES = 1 << 20
 """The maximum number of lanes of a block in Triton."""
-SOURCE = "tile.source"
 WARPS = "warps"
 
 _SILENT = frozenset([arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp])

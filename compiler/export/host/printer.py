@@ -39,6 +39,7 @@ from fxc.dialects.plan import (
 )
 from fxc.dialects.plan.accesses import Accesses
 from fxc.dialects.text.syntax import op_text
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import FxcError, InputError
@@ -417,9 +418,6 @@ def guests(block: Block) -> Mapping[SSAValue, Sequence[int]]:
 def _is_there(value: SSAValue) -> bool:
     return is_tensor(value.type) and types.device(value.type) != "cpu"
 
-
-SOURCE = "tile.source"
-"""The attribute that lists the nodes that a kernel computes; a launch has one if its list differs from the kernel's."""
 
 _WIDTH, _NAMES = 120, 60
 """The maximum length, in characters, of a comment with a source line and of one with names."""

@@ -31,8 +31,8 @@ from fxc.dialects.tile import (
     SplatOp,
     StoreOp,
 )
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.dialects.tile.types import with_element
-from fxc.passes.kernels.source_lines import SOURCE
 from fxc.passes.operators.scalars import FLOATS, HALVES, machine_type
 
 

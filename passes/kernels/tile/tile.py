@@ -63,11 +63,10 @@ from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
-from fxc.dialects.tile.kernel import DIVISIBLE, SIZE
+from fxc.dialects.tile.kernel import DIVISIBLE, SIZE, SOURCE
 from fxc.passes.analysis.size_values import SizeQueries, facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.kernel_keys import Copier, Outline
-from fxc.passes.kernels.source_lines import SOURCE
 from fxc.passes.kernels.tile.kernels import KernelStep, Pieces, make_kernel
 from fxc.passes.kernels.tiling.stages import Stage, are_independent, stages_of
 from fxc.passes.rewriting.functions import fresh_names

@@ -133,8 +133,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import LaunchOp
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.passes.analysis.statistics import count
-from fxc.passes.kernels.source_lines import SOURCE, listed, notes
+from fxc.passes.kernels.source_lines import listed, notes
 from fxc.passes.kernels.tile.tile import align
 from fxc.passes.kernels.tile_attention.attention import Attention, attention_of
 from fxc.passes.kernels.tile_attention.attention_kernels import Blocks, attention_kernel

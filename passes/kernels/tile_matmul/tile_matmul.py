@@ -68,9 +68,10 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, is_autotuned, target_of
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.tile import LaunchOp
+from fxc.dialects.tile.kernel import SOURCE
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.schedule import SchedulePass
-from fxc.passes.kernels.source_lines import SOURCE, listed, notes
+from fxc.passes.kernels.source_lines import listed, notes
 from fxc.passes.kernels.tile.tile import TilePass, align
 from fxc.passes.kernels.tile_matmul.product_kernels import Blocks, product_kernel
 from fxc.passes.kernels.tiling.products import Product, Surroundings, product_of, side, surroundings_of
