@@ -24,6 +24,11 @@ def strided(shape: tuple[int, ...], strides: tuple[int, ...]) -> Callable[[], Te
     return lambda: torch.empty_strided(shape, strides).copy_(normal(*shape)())
 
 
+def _clamp_diagonal(x: Tensor) -> Tensor:
+    x.diagonal().clamp_(-0.5, 0.5)
+    return x
+
+
 HALF = slice(None, None, 2)
 PROGRAMS: dict[str, Program] = {
     "roll, permute, flip": (lambda x: x.roll(1, 0).permute([0, 2, 1]).flip([0, 1, 2]), (normal(5, 3, 4),)),
@@ -37,6 +42,8 @@ PROGRAMS: dict[str, Program] = {
     "repeat_interleave, flip": (lambda x: x.repeat_interleave(2, 0).flip(0), (normal(4),)),
     "slice, repeat, flip": (lambda x: x[0:3].repeat([2, 2]).flip(1), (normal(7, 16),)),
     "flip, repeat, roll": (lambda x: x.flip(0).repeat(3).roll(-4, 0), (normal(5),)),
+    "a result and its diagonal": (lambda x: (y := x.expand(4, 4) * 2, y.diagonal().exp()), (normal(4, 1),)),
+    "a copy with another diagonal": (lambda x: _clamp_diagonal(x.expand(5, 5).clone()), (normal(5, 1),)),
     "index_select, roll, flip": (
         lambda x: x.index_select(0, torch.tensor([5, 7, 3])).roll(-2, 0).flip(0),
         (normal(16, cut=(HALF,)),),

@@ -259,6 +259,8 @@ class Rows:
                 continue
             if not isinstance(expression, AffineDimExpr) or stage.sizes[expression.position] != source.sizes[loop]:
                 return None
+            if expression.position in places.values():  # a diagonal
+                return None
             places[loop] = expression.position
         rows = [places[loop] for loop in self.loops[source]]
         inner = [place for loop, place in places.items() if loop not in self.loops[source]]
