@@ -39,6 +39,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "logical_and": lambda x: torch.logical_and(x, x.contiguous()),
     "xlogy": lambda x: torch.xlogy(x, x[0].abs() + 1),
     "ldexp": lambda x: torch.ldexp(x, x[:, :1].contiguous()),
+    "index_fill": lambda x: x.index_fill(0, torch.tensor([0]), 2),
     "logsigmoid": F.logsigmoid,
     "binary_cross_entropy": lambda x: F.binary_cross_entropy(x.sigmoid(), x.contiguous().sigmoid(), reduction="none"),
     "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),

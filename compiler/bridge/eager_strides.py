@@ -1,4 +1,4 @@
-"""Corrections of fake tensors: strides, dtypes and errors of kernels, where those of PyTorch's fakes differ.
+"""Corrections of fake tensors: strides, dtypes, devices and errors of kernels, where those of PyTorch's fakes differ.
 
 Elementwise operators have the strides of ``loop_strides``; others have the strides of a composition of operators with correct
 fakes. Strides of tensors without elements are not corrected.
@@ -110,16 +110,46 @@ def lay_out_as_eager(mode: FakeTensorMode) -> None:
 
 def _corrected(plain: Callable[..., Any]) -> Callable[..., Any]:
     def dispatch(mode: FakeTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        if func is _aten.masked_select.default:  # PyTorch's fake selects at most the elements of the first operand
+        kwargs = kwargs or {}
+        if (instead := _INSTEAD.get(func)) is not None:
             with mode:
-                args = _torch.broadcast_tensors(*args)
-        return as_in_eager(mode, func, args, kwargs or {}, plain(mode, func, types, args, kwargs))
+                func, args, kwargs = instead(*args, **kwargs)
+        return as_in_eager(mode, func, args, kwargs, plain(mode, func, types, args, kwargs))
 
     return dispatch
 
 
+_Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+
+def _masked_select(x: Tensor, mask: Tensor) -> _Call:
+    """The fake selects at most the elements of the first operand."""
+    return _aten.masked_select.default, tuple(_torch.broadcast_tensors(x, mask)), {}
+
+
+def _split(x: Tensor, size: int, dim: int = 0) -> _Call:
+    """Before 2.13 the fake fails for a dimension without elements."""
+    if is_same(x.shape[dim], 0):
+        return _aten.split_with_sizes.default, (x, [0], dim), {}
+    return _aten.split.Tensor, (x, size, dim), {}
+
+
+def _vector_norm(x: Tensor, ord: float = 2, dim: Sequence[int] | None = None, *args: Any, **kwargs: Any) -> _Call:
+    """Before 2.13 the fake keeps a dimension of one element that is counted from the end."""
+    dims = None if dim is None else [d + x.dim() if -x.dim() <= d < 0 else d for d in dim]
+    return _aten.linalg_vector_norm.default, (x, ord, dims, *args), kwargs
+
+
+_INSTEAD: Mapping[Any, Callable[..., _Call]] = {
+    _aten.masked_select.default: _masked_select,
+    _aten.split.Tensor: _split,
+    _aten.linalg_vector_norm.default: _vector_norm,
+}
+"""Operator -> the call that has the right fake."""
+
+
 def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-    """Correct dtype and strides of ``result``, which ``func`` returned in ``mode``, to those of its kernel.
+    """Correct dtype, device and strides of ``result``, which ``func`` returned in ``mode``, to those of its kernel.
 
     RuntimeError if only the kernel rejects the arguments.
     """
@@ -130,6 +160,10 @@ def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
         if result.dtype != dtype:
             with mode:
                 result = torch.empty_like(result, dtype=dtype)
+    if func in _WITH_SEEDS:
+        with mode:
+            seeds = [torch.empty_like(seed, device="cpu") for seed in result[2:4]]
+        return (*result[:2], *seeds, *result[4:])
     rule = _RULES.get(func) or (partial(_looped, func) if _is_loop(func) else None)
     if rule is None or (func not in _OF_CUDA and all(_needs_no_rule(leaf) for leaf in tree_leaves((args, kwargs, result)))):
         return result
@@ -285,6 +319,8 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
             _aten.deg2rad.default,
             _aten.frexp.Tensor,
             _aten.hardtanh.default,
+            _aten.index_fill.int_Scalar,
+            _aten.index_fill.int_Tensor,
             _aten.nan_to_num.default,
             _aten.rad2deg.default,
             _aten.relu6.default,
@@ -342,6 +378,9 @@ _OF_CUDA = frozenset([_aten._cudnn_rnn.default])
 
 _OF_SOME = frozenset([_aten.max.default, _aten.min.default])
 """The operators whose kernels, unlike their fakes, reject a tensor without elements."""
+
+_WITH_SEEDS = frozenset([_aten._scaled_dot_product_efficient_attention.default, _aten._efficient_attention_forward.default])
+"""The operators of CUDA whose third and fourth results, the state of random numbers, are on the CPU."""
 
 _DTYPES: Mapping[Any, int] = {
     _aten.huber_loss.default: 0,

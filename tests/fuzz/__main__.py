@@ -33,6 +33,8 @@ def main(seconds: float | None, seed: int, modes: tuple[str, ...], examples: int
     if seconds is None and examples is None:
         seconds = 60.0
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # the other check makes CUDA unusable in child processes
+    if device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Dynamo begins to use a GPU that it sees, which no child process then can
     if device == "cuda" and not torch.cuda.is_available():
         raise click.UsageError("this machine has no GPU")
     chosen, counts = modes or tuple(MODES), list[Counts]()

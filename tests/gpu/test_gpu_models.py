@@ -163,4 +163,4 @@ def test_peaks_of_training_steps() -> None:
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[0] for row in rows] == ["eager", "fxc", "fxc"]
     assert all(0.8 < float(row[-1]) < 1.01 for row in rows), out
-    assert float(rows[2][-1]) > 0.9, out
+    assert all(float(row[-1]) > 0.95 for row in rows[1:]), out

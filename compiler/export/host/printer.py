@@ -160,7 +160,7 @@ class FunctionPrinter:
         """Emit a check that ``value`` matches its type, if code that takes addresses relies on it.
 
         At run time the check returns the value or a copy in the expected layout, or raises. Kernels for GPUs take tensors and
-        check them themselves; PyTorch promises that the seeds of attention are on the GPU, and returns them on the CPU.
+        check them themselves.
         """
         if self.host.kernels.features is None:
             return
