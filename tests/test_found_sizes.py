@@ -121,3 +121,22 @@ def test_an_operator_that_takes_numbers_only_makes_a_condition() -> None:
     assert compiled(torch.ones(6, 8, 1)).shape == (48,)
     with pytest.raises(fxc.errors.InputError, match="== 48"):
         compiled(torch.ones(4, 5, 1))
+
+
+@pytest.mark.parametrize("shape", [(1, -1, 0), (0, 1, -1), (-1,), (-1, 1)], ids=str)
+def test_a_square_is_reshaped_as_eager_does(shape: tuple[int, ...]) -> None:
+    """PyTorch does not see that n * n // n is n, so that it would copy what is a view. In ``shape``, 0 is n."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.nn.functional.pad(x, (0, 0), mode="circular")
+        y[...] += 2
+        return x.reshape([x.shape[1] if size == 0 else size for size in shape]), y
+
+    n = Dim("n")
+    compiled = fxc.compile(function, (torch.ones(8, 8).t(),), dynamic_shapes=({0: n, 1: n},))
+    for size in (8, 5, 2):
+        x = torch.arange(float(size * size)).reshape(size, size).t()
+        (found, _), (expected, _) = compiled(x), function(x)
+        torch.testing.assert_close(found, expected)
+        assert found.stride() == expected.stride()
+        assert (found.data_ptr() == x.data_ptr()) == (expected.data_ptr() == x.data_ptr())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any, Final
 
 import torch
@@ -19,6 +20,7 @@ from fxc.bridge.callables import resolve_operator
 from fxc.bridge.functional_rules import FUNCTIONAL, is_within
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.location import node_meta
+from fxc.bridge.loop_strides import is_same
 from fxc.bridge.nesting import OUTPUTS, nesting_attr
 from fxc.bridge.operators import is_random
 from fxc.bridge.tensors import FakeWorld
@@ -136,6 +138,8 @@ class _Interpreter(ReferenceInterpreter):
             return self.call_instead(op, _detach_in_place, env)
         if op.operator == "aten.as_strided.default":
             return self.call_instead(op, self.as_strided, env)
+        if op.operator == "aten.reshape.default":
+            return self.call_instead(op, _reshape, env)
         if op.operator in STRIDED_COPIES:
             return self.call_instead(op, partial(self.strided_copy, op), env)
         if (by_views := BY_VIEWS.get(op.operator)) is not None:
@@ -339,6 +343,18 @@ def _is_written_later(value: SSAValue) -> bool:
             return True
         views.update(op.results[index] for index, operand in aliases(op) if operand in views)
     return False
+
+
+def _reshape(x: Any, shape: Sequence[Any]) -> Any:
+    """``x.reshape(shape)``, where -1 is the product of the other sizes of ``x``: PyTorch does not see that n * n // n is n."""
+    left = list(x.shape)
+    for size in shape:
+        place = next((place for place, own in enumerate(left) if is_same(own, size)), None)
+        if place is not None:
+            del left[place]
+        elif not is_same(size, 1) and not is_same(size, -1):
+            return x.reshape(shape)
+    return x.reshape([prod(left) if is_same(size, -1) else size for size in shape])
 
 
 def _detach_in_place(x: Any) -> Any:
