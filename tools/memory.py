@@ -86,7 +86,7 @@ def compiled(source: ModelSource, options: Options) -> Callable[..., Any]:
 
 
 def planned_peak(joint: Program, options: Options) -> int:
-    """The peak of a step as planned for ``options``, whose caller holds the tangents."""
+    """The peak of a step as planned for ``options``."""
     Passes(joint_pipeline(options), options).run(joint)
     step = TrainingStep.of(joint.module)
     assert step is not None
@@ -95,7 +95,7 @@ def planned_peak(joint: Program, options: Options) -> int:
     Passes(f"builtin.module(builtin.module({pipeline_for(AOT, options)}))", options).run(joint)
     step = TrainingStep.of(joint.module)
     assert step is not None
-    return step.memory(held=True).peak
+    return step.memory().peak
 
 
 def peak_of_eager(joint: Program) -> int:

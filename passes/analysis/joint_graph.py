@@ -5,7 +5,7 @@ A joint graph is an entry function without mutation, except of arguments. ``dial
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TupleType, UnitAttr, i64
@@ -137,7 +137,8 @@ class JointGraph:
             ops.append(op)
             needed.update(values_read(op))
         arguments = [argument for argument in self.primals if argument in needed]
-        return Demand(ops[::-1], arguments, saved[::-1], missing[::-1])
+        again = {op for op in ops if op not in self.backward}
+        return Demand(at_first_use(ops[::-1], again), arguments, saved[::-1], missing[::-1])
 
     def _is_recomputed(self, op: Operation) -> bool:
         """Whether the backward may run ``op``, which does not depend on a tangent, to compute a result that is not saved."""
@@ -160,13 +161,29 @@ class Demand:
     """What the backward needs: the operations that it runs, and the values that it takes from the forward.
 
     ``arguments``: primals. ``saved``: results of operations that are marked. ``missing``: results that are not marked as saved,
-    of operations that the backward may not run. All are in the order of the joint graph.
+    of operations that the backward may not run. All are in the order of the joint graph, but operations that run again stand
+    just before the first that reads their results.
     """
 
     ops: list[Operation]
     arguments: list[BlockArgument]
     saved: list[SSAValue]
     missing: list[SSAValue]
+
+
+def at_first_use(ops: Sequence[Operation], again: Set[Operation]) -> list[Operation]:
+    """``ops`` in order, but those ``again`` just before the first that reads their results."""
+    place, order = {op: number for number, op in enumerate(ops)}, dict[Operation, None]()
+    for op in (*(op for op in ops if op not in again), *ops):
+        waiting = [op]
+        while waiting:
+            owners = [value.owner for value in values_read(waiting[-1])]
+            makers = {each for each in owners if isinstance(each, Operation) and each in again and each not in order}
+            if makers and waiting[-1] not in order:
+                waiting += sorted(makers, key=place.__getitem__, reverse=True)
+            else:
+                order.setdefault(waiting.pop())
+    return list(order)
 
 
 def is_joint(module: ModuleOp) -> bool:

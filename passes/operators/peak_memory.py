@@ -49,7 +49,8 @@ class MemoryUse:
 class TrainingStep:
     """A training step: ``forward`` returns its ``results``, which the caller holds, then saved tensors, then saved numbers.
 
-    ``backward`` takes numbers, tensors, and tangents, and releases each after its last use, except what the caller holds.
+    ``backward`` takes numbers, tensors, and tangents, and releases each after its last use, except tangents, which the caller
+    may hold.
     """
 
     forward: FuncOp
@@ -65,11 +66,11 @@ class TrainingStep:
             return None
         return cls(forward, backward, len(returned_by(forward.body.block)) - len(_saved(backward)))
 
-    def memory(self, *, held: bool = False) -> MemoryUse:
-        """The memory of both parts, and of what lives between. ``held``: the caller holds the tangents to the end."""
+    def memory(self) -> MemoryUse:
+        """The memory of both parts, and of what lives between."""
         simulation = self.before_backward()
         simulation.run(operations_of(self.backward.body.block))
-        return simulation.result([*self.lasting(), *(self._tangents() if held else ())])
+        return simulation.result(self.lasting())
 
     def before_backward(self) -> Simulation:
         """The simulation after the forward, for operations of the backward."""
@@ -91,8 +92,9 @@ class TrainingStep:
         return [argument for argument, mark in marks if TANGENT in mark.data]
 
     def lasting(self) -> Sequence[SSAValue | Attribute]:
-        """The values that are live after the step: results and gradients."""
-        return [*returned_by(self.forward.body.block)[: self.results], *returned_by(self.backward.body.block)]
+        """The values that are live after the step: results, gradients, and tangents."""
+        results = returned_by(self.forward.body.block)[: self.results]
+        return [*results, *returned_by(self.backward.body.block), *self._tangents()]
 
 
 @dataclass

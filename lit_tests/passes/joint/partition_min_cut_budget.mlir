@@ -16,7 +16,7 @@
 // NONE-LABEL: func.func @main
 // NONE:         %a = torch.aten.mm.default({{.*}}) {autodiff.recomputed}
 // NONE-NEXT:    %b = torch.aten.mm.default({{.*}}) {autodiff.recomputed}
-func.func @main(%x: tensor<64x1024xf32> {fx.kind = "buffer", fx.name = "x"}, %u: tensor<1024x64xf32> {fx.kind = "parameter", fx.name = "u"}, %y: tensor<64x8xf32>, %v: tensor<8x64xf32>, %d: tensor<64x64xf32> {autodiff.tangent})
+func.func @main(%x: tensor<64x1024xf32> {fx.kind = "buffer", fx.name = "x"}, %u: tensor<1024x64xf32> {fx.kind = "parameter", fx.name = "u"}, %y: tensor<64x8xf32>, %v: tensor<8x64xf32>, %d: tensor<f32> {autodiff.tangent})
 attributes {autodiff.forward_results = 1 : i64} {
   %a = torch.aten.mm.default(%x, %u) : (tensor<64x1024xf32>, tensor<1024x64xf32>) -> tensor<64x64xf32>
   %b = torch.aten.mm.default(%y, %v) : (tensor<64x8xf32>, tensor<8x64xf32>) -> tensor<64x64xf32>
@@ -24,7 +24,7 @@ attributes {autodiff.forward_results = 1 : i64} {
   %t = torch.aten.tanh.default(%b) : (tensor<64x64xf32>) -> tensor<64x64xf32>
   %z = torch.aten.mul.Tensor(%s, %t) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   %r = torch.aten.sum.default(%z) : (tensor<64x64xf32>) -> tensor<f32>
-  %e = torch.aten.mul.Tensor(%d, %a) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %e = torch.aten.mul.Tensor(%d, %a) : (tensor<f32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   %f = torch.aten.mul.Tensor(%e, %b) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   fx.output([%r, %f, none, none, none]) : (tensor<f32>, tensor<64x64xf32>) -> ()
 }

@@ -1,6 +1,6 @@
 """Plans under a budget of memory.
 
-The plans to choose from do not depend on the budget. Each saves at least as much as those before it, has no lower simulated
+The plans to choose from do not depend on the budget. Each saves at least as much as those before it, has a higher simulated
 peak, and is faster. So a smaller budget never has a higher peak.
 """
 
@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from xdsl.ir import Operation
-
+from fxc.passes.analysis.joint_graph import at_first_use
 from fxc.passes.joint.partition_min_cut.dataflow import FAR, Dataflow, Policy, Recomputation
 from fxc.passes.joint.partition_min_cut.minimum_cut import Partition, minimum_cut
 from fxc.passes.operators.peak_memory import Simulation
@@ -124,24 +123,9 @@ def peak_of(flow: Dataflow, plan: Partition) -> int:
     needed = {*flow.ancestors(plan.saved), *(number for number, needed in enumerate(flow.in_forward) if needed)}
     simulation.run([flow.ops[number] for number in sorted(needed)])
     simulation.own(graph.tangents)
-    simulation.run(_backward(flow, again))
-    return simulation.result([*graph.results, *graph.gradients]).peak
-
-
-def _backward(flow: Dataflow, again: set[int]) -> list[Operation]:
-    """The operations of the backward in order, each recomputed one before the first that reads its results."""
-    found, done, waiting = list[Operation](), set[int](), [number for number in reversed(flow.run_backward)]
-    while waiting:
-        number = waiting[-1]
-        makers = {maker for value in flow.reads[number] if (maker := flow.owner(value)) in again} - done
-        if number not in done and makers:
-            waiting += sorted(makers, reverse=True)
-            continue
-        waiting.pop()
-        if number not in done:
-            done.add(number)
-            found.append(flow.ops[number])
-    return found
+    run = [flow.ops[number] for number in sorted(again.union(flow.run_backward))]
+    simulation.run(at_first_use(run, {flow.ops[number] for number in again}))
+    return simulation.result([*graph.results, *graph.gradients, *graph.tangents]).peak
 
 
 CHOICES = 16
@@ -149,6 +133,9 @@ CHOICES = 16
 
 SEGMENTS = (2, 4, 8, 16, 32, 64)
 """The numbers of segments that are compared."""
+
+MARGIN = 1 / 16
+"""The part of a simulated peak by which kernels may change it. Of plans that differ by less, the fastest is chosen from."""
 
 _BYTES = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?) *(?:([kKMGT]?)(i?)B)?")
 
@@ -240,4 +227,8 @@ def _chain(plans: Sequence[Estimated]) -> list[Estimated]:
     for each in sorted(smaller, key=lambda each: (each.peak, each.saved, each.time)):
         if not found or (each.time < found[-1].time and each.saved >= found[-1].saved):
             found.append(each)
-    return [*found, default]
+    chain = [default]
+    for each in reversed(found):
+        if each.peak <= chain[0].peak * (1 - MARGIN):
+            chain.insert(0, each)
+    return chain

@@ -3,7 +3,7 @@
 Assumes  a joint graph at the torch level, in which a partition pass marked what is saved.
 Ensures  ``@forward`` returns the results, then saved tensors, then saved numbers; ``@backward`` takes the numbers, the
          tensors and the tangents. Random operators that are computed again use the saved state of the generator.
-         Tensors marked ``autodiff.offloaded`` are copied to the host, and back before their first reader.
+         Tensors marked ``autodiff.offloaded`` go to the host. First uses bring them back, and compute values again.
 Leaves   declarations, which both modules have; modules without a joint graph. Of a primal that is overwritten, and of
          its new value, it saves copies. Fails where the backward reads what is neither saved nor computed again.
 Cost     a copy of the graph.
