@@ -388,3 +388,21 @@ def test_a_written_tensor_keeps_strides_of_one_element_by_which_convolutions_cho
     found, expected = compiled(given()), function(given())
     torch.testing.assert_close(found, expected)
     assert found.stride() == expected.stride()
+
+
+def test_results_that_may_be_views_of_a_written_input_share_memory() -> None:
+    """Whether ``argsort`` returns a view is unknown, so its result is copied before the write, with its views."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        order = x.argsort(dim=0, stable=True)
+        first, second = order.split(2)
+        x.clamp_(max=1)
+        return order.t(), order, second, first[1:]
+
+    x = torch.randn(4, 3)
+    compiled = fxc.compile(function, (x.clone(),))
+    results, expected = compiled(x.clone()), function(x.clone())
+    torch.testing.assert_close(results, expected)
+    places = [[each.data_ptr() - those[1].data_ptr() for each in those] for those in (results, expected)]
+    assert places[0] == places[1]
+    assert [each.stride() for each in results] == [each.stride() for each in expected]

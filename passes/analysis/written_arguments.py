@@ -15,7 +15,7 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import Tree, int_attr, isa, leaves, map_tree
-from fxc.dialects.base.effects import aliases, writes
+from fxc.dialects.base.effects import aliases, is_view, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import is_dense
 from fxc.dialects.torch_ops import TorchOp, torch_op
@@ -132,18 +132,31 @@ def insert_write_backs(function: FuncOp) -> None:
     arguments = {value: argument for argument, value in reversed(pairs)}
     pairs = [(argument, value) for argument, value in pairs if not is_written_back(argument, value)]
     written = {argument for argument, _ in pairs}
-    copies = {value: value for value in values}
+    copies, known = {value: value for value in values}, dict[SSAValue, SSAValue]()
     for value in dict.fromkeys(values):
         kept = value not in arguments
         if (kept or len(written) > 1) and is_view_of(value, written - ({arguments[value]} if not kept else set())):
-            Rewriter.insert_op(ops := copy_of(value), InsertPoint.before(last))
-            copies[value] = ops[-1].results[0]
+            copies[value] = _copied(value, known, InsertPoint.before(last))
     for argument, value in pairs:
         if value is not argument:
             call = torch_op(COPY).build_call([argument, copies[value]], {}, [argument.type])
             Rewriter.insert_op(call, InsertPoint.before(last))
             count("arguments written back")
     _drop(function, last, marks, {value: arguments.get(value, copy) for value, copy in copies.items()})
+
+
+def _copied(value: SSAValue, known: dict[SSAValue, SSAValue], before: InsertPoint) -> SSAValue:
+    """A copy of ``value``; a view of another operation's result is a view of its copy, as others may be. ``known``: copies."""
+    if value not in known:
+        op = value.owner
+        if isinstance(op, TorchOp) and is_view(op) and isinstance(op.operands[0].owner, TorchOp):
+            view = op.clone({op.operands[0]: _copied(op.operands[0], known, before)})
+            Rewriter.insert_op(view, before)
+            known.update(zip(op.results, view.results, strict=True))
+        else:
+            Rewriter.insert_op(ops := copy_of(value), before)
+            known[value] = ops[-1].results[0]
+    return known[value]
 
 
 def is_written_back(argument: SSAValue, value: SSAValue) -> bool:
