@@ -44,6 +44,8 @@ SECONDS, FEWEST_TURNS, MOST_TURNS = 0.012, 4, 20
 """The time in seconds for each program of a measurement on the CPU, and the minimum and maximum number of rounds."""
 FIRST_TURNS, BEHIND = 3, 1.5
 """After ``FIRST_TURNS`` rounds, programs that take ``BEHIND`` times the minimum are dropped; one that remains alone is best."""
+LONG = 1.0
+"""The time in seconds for each program, with its first run, after which no other round starts: what takes long varies less."""
 EVICTING = 8 << 20
 """Bytes that are written before each run, to evict caches: in a model other ops run in between, so weights are not cached."""
 BLOCK = 1 << 16
@@ -102,8 +104,11 @@ def _least(runs: Sequence[_Run | None]) -> list[float]:
     """The minimum time of each program in milliseconds. Programs run in alternation until it is clear which one is fastest."""
     racing = [i for i, run in enumerate(runs) if run is not None]
     best, spent, turns = [inf if run is None else run.first for run in runs], 0.0, 0
+    first = sum(run.first for run in runs if run is not None) / 1e3
     others = torch.zeros(EVICTING, dtype=torch.uint8, device="cpu")
-    while turns < 1 or (len(racing) > 1 and turns < MOST_TURNS and (turns < FEWEST_TURNS or spent < SECONDS * len(runs))):
+    while first + spent < LONG * len(runs) and (
+        turns < 1 or (len(racing) > 1 and turns < MOST_TURNS and (turns < FEWEST_TURNS or spent < SECONDS * len(runs)))
+    ):
         for i in racing:
             others.add_(1)
             start = perf_counter()
