@@ -159,6 +159,8 @@ JOINT = NamedPipeline(
         PassSpec("cse"),
         PassSpec("apply-patterns"),
         PassSpec("dce"),
+        PassSpec("lower-simple-tuples"),  # gradients of a convolution, whose unused ones are gone now
+        PassSpec.of("propagate-layouts", convolutions=True),
         PassSpec("partition-min-cut"),
         PassSpec("offload-saved"),
         PassSpec("split-joint"),

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import Dim, is_tensor
+from fxc.dialects.attributes.values import enum_attr, int_attr
+from fxc.dialects.context import FxcContext
+from fxc.passes.rewriting.insertion import insert_call
 
 
 def is_image(type: Attribute) -> bool:
-    """Whether ``type`` is a batch of images of static sizes."""
-    return is_tensor(type) and len(type.get_shape()) == 4 and all(isinstance(n, int) for n in types.sizes(type))
+    """Whether ``type`` is a batch of images of static sizes. The number of images may be free."""
+    return is_tensor(type) and len(type.get_shape()) == 4 and all(isinstance(n, int) for n in types.sizes(type)[1:])
 
 
 def is_channels_last(type: Attribute) -> bool:
     """Whether images are in channels_last. Images of one channel or one pixel may also be contiguous."""
-    if not is_tensor(type) or not is_image(type):
-        return False
-    _, channels, height, width = sizes = type.get_shape()
-    steps = types.strides(type) or types.contiguous_strides(sizes)
-    return tuple(steps) == (channels * height * width, 1, width * channels, channels)
+    return is_tensor(type) and is_image(type) and _steps(type) == _last_steps(type)
 
 
 def is_only_channels_last(type: Attribute) -> bool:
@@ -35,3 +34,24 @@ def is_turned(type: TensorType) -> bool:
         return False
     *others, (size, step) = pairs
     return size != 1 and step != 1 and any(size != 1 and step == 1 for size, step in others)
+
+
+def laid_out(context: FxcContext, image: SSAValue, before: Operation, *, last: bool) -> SSAValue:
+    """``image`` in channels_last if ``last``, else contiguous: a copy, or a view where no element would move."""
+    assert is_tensor(image.type)
+    sizes = image.type.get_shape()
+    steps = _last_steps(image.type) if last else types.contiguous_strides(sizes)
+    moves = [size for size, old, new in zip(sizes, _steps(image.type), steps, strict=True) if size != 1 and old != new]
+    if moves or -1 in sizes:
+        formats = {"memory_format": enum_attr("channels_last" if last else "contiguous_format")}
+        return insert_call(context, "aten.clone.default", [image], before, formats)
+    return insert_call(context, "aten.as_strided.default", [image, *([*map(int_attr, x)] for x in (sizes, steps))], before)
+
+
+def _steps(type: TensorType) -> tuple[Dim, ...]:
+    return tuple(types.strides(type) or types.contiguous_strides(type.get_shape()))
+
+
+def _last_steps(type: TensorType) -> tuple[Dim, ...]:
+    _, channels, height, width = type.get_shape()
+    return (channels * height * width, 1, width * channels, channels)

@@ -1,12 +1,13 @@
 """Propagate channels_last from operations that need it, and remove the copies between layouts.
 
-Assumes  copies to channels_last and back around the operations that need it, as ``pack-weights`` makes them.
+Assumes  copies to channels_last and back around the operations that need it, as ``pack-weights`` makes them. With
+         ``convolutions``, the target in ``fxc.target``.
 Ensures  an operation on images that exist in channels_last computes in channels_last, if PyTorch's result has that
          layout; copies of images that are in channels_last already, and unused copies, are gone. A function whose
-         number of copies would grow is unchanged.
-Leaves   types of arguments and of results of the entry; copies that the caller could tell from the image; operations
-         that read images of both layouts, views, operations with regions, and those that PyTorch rejects in the other
-         layout: they read the contiguous copy.
+         number of copies would grow is unchanged, but for one copy by convolution that begins with ``convolutions``.
+Leaves   types of arguments and results of the entry; what the caller could tell from the image; free sizes of images;
+         operations that read an argument in another layout, views, regions, convolutions that oneDNN computes wrongly
+         in channels_last, and what PyTorch rejects in it: they read the contiguous copy.
 Cost     two walks; PyTorch infers the type of each operation that reads such an image.
 
 Before:
@@ -42,38 +43,45 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import enum_attr
 from fxc.dialects.base.effects import aliases, is_pure
 from fxc.dialects.context import FxcContext
+from fxc.dialects.target import TargetAttr, target_of
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.memory import Memory, writes_anything
 from fxc.passes.analysis.statistics import count
-from fxc.passes.library.layouts import is_image, is_only_channels_last
-from fxc.passes.rewriting.insertion import insert_call
+from fxc.passes.library.channels_last import CONVOLUTIONS, gain_in_channels_last, images_of, is_able
+from fxc.passes.library.layouts import is_image, is_only_channels_last, laid_out
+from fxc.passes.operators.table import role_of
 
-CLONE = "torch.aten.clone.default"
+CLONE, VIEW = "torch.aten.clone.default", "torch.aten.as_strided.default"
 
 
 @dataclass(frozen=True)
 class PropagateLayoutsPass(ModulePass):
+    """``convolutions``: also begin at each convolution that gains on ``fxc.target``, and at its gradients."""
+
     name = "propagate-layouts"
+
+    convolutions: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
             if len(function.body.blocks) != 1 or writes_anything(function):
                 continue
-            before = _copies(function.body.block)
-            if not before:
+            before, target = _copies(function.body.block), target_of(op) if self.convolutions else None
+            gains = len(gain_in_channels_last(function, target))
+            if not before + gains:
                 continue
             changed = function.clone()
-            _Propagation(ctx, changed).run()
+            _Propagation(ctx, changed, target).run()
             after = _copies(changed.body.block)
-            if after <= before:
-                _Propagation(ctx, function).run()
-                count("layout copies removed", before - after)
+            if after <= before + gains:
+                _Propagation(ctx, function, target).run()
+                count("layout copies removed", max(before - after, 0))
                 count("layout copies left", after)
+                count("convolutions in channels_last", gains)
 
 
 def _copies(block: Block) -> int:
@@ -88,23 +96,23 @@ def _is_copy(op: Operation) -> bool:
 class _Propagation:
     """Propagates channels_last through a block. ``last``: a value -> the same image in channels_last."""
 
-    def __init__(self, context: FxcContext, function: FuncOp) -> None:
+    def __init__(self, context: FxcContext, function: FuncOp, target: TargetAttr | None) -> None:
         self.context, self.block, self.memory = context, function.body.block, Memory(function)
-        self.last = dict[SSAValue, SSAValue]()
+        self.last, self.gains = dict[SSAValue, SSAValue](), gain_in_channels_last(function, target)
 
     def run(self) -> None:
         for op in list(self.block.ops):
             if isinstance(op, TorchOp):
                 self.visit(op)
         for op in reversed(list(self.block.ops)):
-            if op.name == CLONE and not op.results[0].uses:
+            if op.name in (CLONE, VIEW) and not op.results[0].uses:
                 Rewriter.erase_op(op)
 
     def visit(self, op: TorchOp) -> None:
         if _is_copy(op):
             self.copy(op)
-        elif op.results and not op.regions and is_pure(op) and not any(aliases(op)) and self.may_change(op):
-            self.change(op)
+        elif op.results and not op.regions and is_pure(op) and not any(aliases(op)) and (images := self.images(op)):
+            self.change(op, images)
 
     def copy(self, op: TorchOp) -> None:
         """Visit a copy of an image from or to channels_last."""
@@ -117,28 +125,42 @@ class _Propagation:
                 result.replace_all_uses_with(there)
                 self.memory.replaced(result, there)
 
-    def may_change(self, op: TorchOp) -> bool:
-        """Whether all images that ``op`` reads exist in channels_last, and ``op`` reads at least one in another layout."""
-        images = [value for value in op.operands if is_image(value.type)]
-        return any(value in self.last for value in images) and all(
-            value in self.last or is_only_channels_last(value.type) or _is_small(value, images) for value in images
-        )
+    def images(self, op: TorchOp) -> Sequence[SSAValue]:
+        """The images that ``op`` is to read in channels_last, though it does not; none if it stays as it is.
 
-    def change(self, op: TorchOp) -> None:
-        """Let ``op`` read images in channels_last, if its result types stay or change to channels_last."""
+        Those that an operation computed are copied where ``op`` reads another of their sizes that exists in channels_last.
+        """
+        images = [value for value in op.operands if is_image(value.type)]
+        others = [value for value in images if not is_only_channels_last(value.type)]
+        if op in self.gains:
+            return [value for value in images_of(op) if value in others]
+        found = [value for value in others if value in self.last]
+        if not found or (role_of(op) in CONVOLUTIONS and not is_able(op)):
+            return ()
+        sizes = [_sizes(value) for value in images if value in self.last or value not in others]
+        rest = [value for value in others if value not in found and not _is_small(value, images)]
+        fits = all(isinstance(value.owner, Operation) and _sizes(value) in sizes for value in rest)
+        return [*found, *rest] if fits else ()
+
+    def change(self, op: TorchOp, images: Sequence[SSAValue]) -> None:
+        """Let ``op`` read ``images`` in channels_last, if its result types stay or change to channels_last."""
+        for value in images:
+            if value not in self.last:
+                self.last[value] = laid_out(self.context, value, op, last=True)
         new = op.rebuilt(op.bound())
         for index, value in enumerate(new.operands):
-            new.operands[index] = self.last.get(value, value)
+            new.operands[index] = self.last[value] if value in images else value
         found = self.types(new)
-        if found is not None and all(map(_is_same_or_last, op.result_types, found)):
+        gains = op not in self.gains or found != list(op.result_types)
+        if found is not None and gains and all(map(_is_same_or_last, op.result_types, found)):
             self.replace(op, new, found)
         else:
             new.erase()  # otherwise it remains a user of its operands
 
-    def types(self, op: TorchOp) -> Sequence[Attribute] | None:
+    def types(self, op: TorchOp) -> list[Attribute] | None:
         """The result types that PyTorch infers for ``op``; None if PyTorch rejects it."""
         try:
-            return self.context.semantics.infer(op)
+            return list(self.context.semantics.infer(op))
         except VerifyException:
             return None
 
@@ -151,9 +173,7 @@ class _Propagation:
                 old.replace_all_uses_with(result)
                 self.memory.replaced(old, result)
                 continue
-            back = insert_call(
-                self.context, "aten.clone.default", [result], op, {"memory_format": enum_attr("contiguous_format")}
-            )
+            back = laid_out(self.context, result, op, last=False)
             old.replace_all_uses_with(back)
             self.memory.replaced(old, back)
             self.last[back] = result
@@ -162,10 +182,12 @@ class _Propagation:
 
 def _is_small(value: SSAValue, images: Sequence[SSAValue]) -> bool:
     """Whether ``value`` is broadcast to the size of another image, like a bias."""
-    assert is_tensor(value.type)
-    return all(size == 1 for size in value.type.get_shape()[2:]) and any(
-        is_tensor(image.type) and image.type.get_shape() != value.type.get_shape() for image in images
-    )
+    return all(size == 1 for size in _sizes(value)[2:]) and any(_sizes(image) != _sizes(value) for image in images)
+
+
+def _sizes(image: SSAValue) -> Sequence[int]:
+    assert is_tensor(image.type)
+    return image.type.get_shape()
 
 
 def _is_same_or_last(old: Attribute, new: Attribute) -> bool:

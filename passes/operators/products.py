@@ -389,6 +389,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("conv1d.padding conv2d.padding conv3d.padding", role=Role.CONVOLUTION, flops=convolution()),
         **each(
             "convolution_backward.default",
+            role=Role.CONVOLUTION_BACKWARD,
             flops=convolution_backward,
             memory=copies_in_onednn,
             parts=Parts(When.KERNELS, split_weight_gradient),

@@ -29,6 +29,8 @@ class Role(Enum):
     """Multiplies two tensors and sums along common dimensions."""
     CONVOLUTION = auto()
     """Contracts ``input`` with ``weight`` and adds ``bias``. If it has an argument ``transposed``, that must be false."""
+    CONVOLUTION_BACKWARD = auto()
+    """The gradients of ``input``, ``weight`` and bias for that of the result of a convolution, ``grad_output``."""
     BATCH_NORM = auto()
     """May use ``running_mean`` and ``running_var``. If it has an argument ``training``, that must be false."""
     GROUP_NORM = auto()
