@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
@@ -48,10 +48,12 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.target import TargetAttr, target_of
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.joint_graph import mark_recomputed
 from fxc.passes.analysis.memory import Memory, writes_anything
 from fxc.passes.analysis.statistics import count
 from fxc.passes.library.channels_last import CONVOLUTIONS, gain_in_channels_last, images_of, is_able
 from fxc.passes.library.layouts import is_image, is_only_channels_last, laid_out
+from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
 
 CLONE, VIEW = "torch.aten.clone.default", "torch.aten.as_strided.default"
@@ -146,7 +148,9 @@ class _Propagation:
         """Let ``op`` read ``images`` in channels_last, if its result types stay or change to channels_last."""
         for value in images:
             if value not in self.last:
-                self.last[value] = laid_out(self.context, value, op, last=True)
+                copy = self.last[value] = laid_out(self.context, value, op, last=True)
+                if isinstance(value, BlockArgument) and role_of(op) is Role.CONVOLUTION and isinstance(copy.owner, Operation):
+                    mark_recomputed(copy.owner)  # the caller holds the image: saving the copy would add to the peak
         new = op.rebuilt(op.bound())
         for index, value in enumerate(new.operands):
             new.operands[index] = self.last[value] if value in images else value
