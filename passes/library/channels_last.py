@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from math import prod
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
@@ -27,9 +28,9 @@ _FEW = 300
 def gain_in_channels_last(function: FuncOp, target: TargetAttr | None) -> Set[TorchOp]:
     """The convolutions in ``function``, and gradients of such, that are faster in channels_last on ``target``.
 
-    On a CPU those of oneDNN: 0.4 to 1.0 of the time in 36 of 40 measured shapes, as contiguous images are copied in each call.
-    On a GPU all or none: none with groups of several channels, or with large windows that lead to half the channels or fewer,
-    which are slower there, and none where all are small, or other operations prevail.
+    On a CPU those of oneDNN, which copies contiguous images in each call. On a GPU of NVIDIA all or none: none with groups of
+    several channels, or with large windows that lead to half the channels or fewer, which are slower there, and none where
+    all are small, or other operations prevail.
     """
     calls = [op for op in function.walk() if isinstance(op, TorchOp) and role_of(op) in CONVOLUTIONS]
     if target is None or not calls:
@@ -46,25 +47,30 @@ def images_of(op: TorchOp) -> list[SSAValue]:
 
 
 def is_able(op: TorchOp) -> bool:
-    """Whether ``op`` computes a convolution of images, or its gradients, correctly in channels_last.
+    """Whether ``op`` computes a convolution of images, or its gradients, well in channels_last.
 
     oneDNN's kernels for it return wrong numbers for some results of one column, and crash for some windows without a pixel.
+    Not where the gradient of the weight, which is copied to the layout of the weight, is larger than the images.
     """
     given, images = op.bound(), images_of(op)
-    weight, padding, steps = given["weight"], _pair(given["padding"]), _pair(given["dilation"])
+    weight, padding, steps = given["weight"], _pair(given.get("padding"), 0), _pair(given.get("dilation"), 1)
     if not isa(weight, SSAValue) or not all(is_image(x.type) and dtype(x.type) in _DTYPES for x in (weight, *images)):
         return False
-    if number(given["transposed"]) or padding is None or steps is None:
+    if number(given.get("transposed")) or padding is None or steps is None:
         return False
     if any(_sizes(image)[3] == 1 for image in (*images, op.results[0]) if is_image(image.type)):
+        return False
+    area, elements = prod(_sizes(weight)[2:]), [prod(_sizes(value)) for value in (weight, *images)]
+    if role_of(op) is Role.CONVOLUTION_BACKWARD and area > 1 and min(elements) > 0 and 2 * elements[0] > sum(elements):
         return False
     extents = [step * (size - 1) + 1 for step, size in zip(steps, _sizes(weight)[2:], strict=True)]
     found = zip(padding, extents, _sizes(images[-1])[2:], strict=True)
     return all(2 * pad < extent <= size for pad, extent, size in found)
 
 
-def _pair(tree: KnownTree) -> list[int] | None:
-    found = integers(tree) if isinstance(tree, (list, tuple)) else None
+def _pair(tree: KnownTree | None, default: int) -> list[int] | None:
+    """``tree`` as two numbers, if it is omitted, one number, or two; None for a string."""
+    found = integers(tree if isinstance(tree, (list, tuple)) else [tree]) if tree is not None else [default]
     return found * (2 // len(found)) if found else None
 
 
@@ -75,8 +81,9 @@ def _sizes(value: SSAValue) -> Sequence[int]:
 
 def _gains_on_gpu(function: FuncOp, calls: Sequence[TorchOp]) -> bool:
     forwards = [op for op in calls if role_of(op) is Role.CONVOLUTION]
-    shapes = [(number(op.bound()["groups"]), _sizes(op.bound()["weight"])) for op in forwards]
+    known = [(number(op.argument("groups")), _sizes(op.bound()["weight"])) for op in forwards]  # type: ignore[arg-type]
+    shapes = [(groups, sizes) for groups, sizes in known if len(sizes) == 4]
     is_narrowing = any(2 * outer <= inner and height > 1 for _, (outer, inner, height, _) in shapes)
-    is_grouped = any(groups != 1 and inner > 1 for groups, (_, inner, *_) in shapes)
+    is_grouped = any(groups not in (None, 1) and inner > 1 for groups, (_, inner, *_) in shapes)
     small = all(max(outer, inner) <= _SMALL for _, (outer, inner, *_) in shapes)
     return not (is_grouped or is_narrowing or small) and sum(1 for _ in function.walk()) < _FEW * len(forwards)
