@@ -81,7 +81,7 @@ def _sizes(value: SSAValue) -> Sequence[int]:
 
 def _gains_on_gpu(function: FuncOp, calls: Sequence[TorchOp]) -> bool:
     forwards = [op for op in calls if role_of(op) is Role.CONVOLUTION]
-    known = [(number(op.argument("groups")), _sizes(op.bound()["weight"])) for op in forwards]  # type: ignore[arg-type]
+    known = [(number(op.argument("groups")), _sizes(op.bound()["weight"])) for op in forwards]
     shapes = [(groups, sizes) for groups, sizes in known if len(sizes) == 4]
     is_narrowing = any(2 * outer <= inner and height > 1 for _, (outer, inner, height, _) in shapes)
     is_grouped = any(groups not in (None, 1) and inner > 1 for groups, (_, inner, *_) in shapes)

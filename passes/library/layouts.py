@@ -36,16 +36,19 @@ def is_turned(type: TensorType) -> bool:
     return size != 1 and step != 1 and any(size != 1 and step == 1 for size, step in others)
 
 
-def laid_out(context: FxcContext, image: SSAValue, before: Operation, *, last: bool) -> SSAValue:
-    """``image`` in channels_last if ``last``, else contiguous: a copy, or a view where no element would move."""
+def laid_out(context: FxcContext, image: SSAValue, before: Operation, *, last: bool) -> Operation:
+    """Lay out ``image`` in channels_last if ``last``, else contiguously: a copy, or a view where no element moves."""
     assert is_tensor(image.type)
     sizes = image.type.get_shape()
     steps = _last_steps(image.type) if last else types.contiguous_strides(sizes)
-    moves = [size for size, old, new in zip(sizes, _steps(image.type), steps, strict=True) if size != 1 and old != new]
-    if moves or -1 in sizes:
+    if -1 in sizes or any(size != 1 and a != b for size, a, b in zip(sizes, _steps(image.type), steps, strict=True)):
         formats = {"memory_format": enum_attr("channels_last" if last else "contiguous_format")}
-        return insert_call(context, "aten.clone.default", [image], before, formats)
-    return insert_call(context, "aten.as_strided.default", [image, *([*map(int_attr, x)] for x in (sizes, steps))], before)
+        insert_call(context, "aten.clone.default", [image], before, formats)
+    else:
+        numbers = ([*map(int_attr, each)] for each in (sizes, steps))
+        insert_call(context, "aten.as_strided.default", [image, *numbers], before)
+    assert before.prev_op is not None
+    return before.prev_op
 
 
 def _steps(type: TensorType) -> tuple[Dim, ...]:

@@ -74,7 +74,7 @@ class PropagateLayoutsPass(ModulePass):
                 continue
             before, target = _copies(function.body.block), target_of(op) if self.convolutions else None
             gains = len(gain_in_channels_last(function, target))
-            if not before + gains:
+            if not (gains if self.convolutions else before):
                 continue
             changed = function.clone()
             _Propagation(ctx, changed, target).run()
@@ -148,9 +148,10 @@ class _Propagation:
         """Let ``op`` read ``images`` in channels_last, if its result types stay or change to channels_last."""
         for value in images:
             if value not in self.last:
-                copy = self.last[value] = laid_out(self.context, value, op, last=True)
-                if isinstance(value, BlockArgument) and role_of(op) is Role.CONVOLUTION and isinstance(copy.owner, Operation):
-                    mark_recomputed(copy.owner)  # the caller holds the image: saving the copy would add to the peak
+                made = self.laid_out(value, op, last=True)
+                self.last[value] = made.results[0]
+                if isinstance(value, BlockArgument) and op in self.gains and role_of(op) is Role.CONVOLUTION:
+                    mark_recomputed(made)  # the caller holds the image: saving the copy would add to the peak
         new = op.rebuilt(op.bound())
         for index, value in enumerate(new.operands):
             new.operands[index] = self.last[value] if value in images else value
@@ -177,11 +178,16 @@ class _Propagation:
                 old.replace_all_uses_with(result)
                 self.memory.replaced(old, result)
                 continue
-            back = laid_out(self.context, result, op, last=False)
+            [back] = self.laid_out(result, op, last=False).results
             old.replace_all_uses_with(back)
             self.memory.replaced(old, back)
             self.last[back] = result
         Rewriter.erase_op(op)
+
+    def laid_out(self, image: SSAValue, before: Operation, *, last: bool) -> Operation:
+        made = laid_out(self.context, image, before, last=last)
+        self.memory.add(made)
+        return made
 
 
 def _is_small(value: SSAValue, images: Sequence[SSAValue]) -> bool:
