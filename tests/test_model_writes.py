@@ -406,3 +406,18 @@ def test_results_that_may_be_views_of_a_written_input_share_memory() -> None:
     places = [[each.data_ptr() - those[1].data_ptr() for each in those] for those in (results, expected)]
     assert places[0] == places[1]
     assert [each.stride() for each in results] == [each.stride() for each in expected]
+
+
+def test_a_copy_that_autograd_may_save_lies_as_the_written_input() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        row = x.as_strided((2,), (1,), 4)
+        x.select(1, 0).relu_()
+        return row * 2
+
+    def given() -> torch.Tensor:
+        return torch.arange(-6.0, 6).reshape(1, 6, 2)[:, ::2]
+
+    graph = fxc.to_fx(fxc.run_passes(fxc.capture(function, (given(),)), "lower-to-torch"))
+    x, y = given(), given()
+    torch.testing.assert_close(graph(x), function(y))
+    torch.testing.assert_close(x, y)

@@ -50,6 +50,7 @@ from fxc.export.module_tree import argument_names, copy_persistence, is_plain, s
 from fxc.export.plan_nodes import PLAN_NODES
 from fxc.export.plan_time_values import frozen_results, is_once, reads_once
 from fxc.passes.analysis.requires_grad import requires_grad
+from fxc.passes.analysis.written_arguments import copy_of
 from fxc.program.program import Program
 
 
@@ -395,7 +396,16 @@ class _Body:
         if not _shares_memory(value, self.exporter.written):
             return node
         if value not in self.copies:
-            self.copies[value] = self.graph.call_function(torch.ops.aten.clone.default, (node,))
+            made = copy_of(value)
+            for op in made:
+                args, kwargs = op.trees()
+                keywords = {name: self.python(tree) for name, tree in kwargs.items()}
+                node = self.graph.call_function(resolve_operator(op.operator), tuple(self.python(args)), keywords)
+                self.env[op.results[0]] = node
+            for op in reversed(made):
+                del self.env[op.results[0]]
+                op.erase()
+            self.copies[value] = node
         return self.copies[value]
 
     def differentiable(self, op: SubgraphOp, gradient: GradientAttr) -> None:

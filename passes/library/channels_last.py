@@ -47,10 +47,10 @@ def images_of(op: TorchOp) -> list[SSAValue]:
 
 
 def is_able(op: TorchOp) -> bool:
-    """Whether ``op`` computes a convolution of images, or its gradients, well in channels_last.
+    """Whether ``op`` computes a convolution of images, or its gradients, well in channels_last, or with a packed weight.
 
-    oneDNN's kernels for it return wrong numbers for some results of one column, and crash for some windows without a pixel.
-    Not where the gradient of the weight, which is copied to the layout of the weight, is larger than the images.
+    oneDNN's kernels return wrong numbers for some results of one column, and crash for some windows without a pixel. Not where
+    the gradient of the weight, which is copied to the layout of the weight, is larger than the images.
     """
     given, images = op.bound(), images_of(op)
     weight, padding, steps = given["weight"], _pair(given.get("padding"), 0), _pair(given.get("dilation"), 1)

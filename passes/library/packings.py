@@ -21,6 +21,7 @@ from fxc.dialects.attributes.values import NONE, KnownTree, Tree, enum_attr, flo
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
+from fxc.passes.library.channels_last import is_able
 from fxc.passes.library.layouts import is_channels_last
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import operator_of, role_of
@@ -213,13 +214,8 @@ def _convolution(op: TorchOp) -> _Convolution | None:
     if not _is_static(image, 4) or not (_is(image, Float32Type) or _is(image, BFloat16Type)) or not _is_static(weight, 4):
         return None
     pairs = [_pair(given.get(name, default)) for name, default in (("padding", 0), ("stride", 1), ("dilation", 1))]
-    if any(pair is None for pair in pairs):
+    if any(pair is None for pair in pairs) or not is_able(op):
         return None
-    assert is_tensor(weight.type)
-    if weight.type.get_shape()[2:] == (1, 1) and pairs[0] != [int_attr(0)] * 2:
-        return None  # oneDNN's kernel for AVX-512 crashes where all that a column reads is padding
-    if _sizes(op.results[0])[1:] == (1, 1, 1):
-        return None  # oneDNN's kernel returns wrong numbers where each image of several becomes one number
     return image, weight, bias, [*pairs, given.get("groups", int_attr(1))]
 
 

@@ -11,11 +11,13 @@ OPERATORS = (
     "decompose-ops{reductions=true}", "differentiate", "fold-affine", "fold-batch-norm", "fold-uniform-values", "freeze",
     "freeze-parameters", "functionalize", "fuse", "fuse-attention", "fuse{reductions=true}", "grow-softmax",
     "hoist-gathers", "inline", "inline-autodiff-subgraphs", "join-products", "lower-autocast", "lower-grad-mode",
-    "lower-grad-of", "lower-random", "lower-simple-tuples", "outline-repeated{shortest=2 least=2}", "pack-weights",
+    "lower-grad-of", "lower-simple-tuples", "outline-repeated{shortest=2 least=2}", "pack-weights",
     "pad-matmul{choose=all}", "peephole", "propagate-layouts", "propagate-requires-grad", "propagate-shapes",
     "remove-expands", "reorder-for-memory", "simplify", "specialize-autograd-zero", "specialize-derivatives",
     "symbol-dce", "unroll-loops",
 )  # fmt: skip
+"""Without ``lower-random``, which draws other numbers."""
+
 KERNELS = (
     "append-kernels", "canonicalize", "constant-pooling", "convert-fusion-to-linalg", "cse", "dce", "group-kernels",
     "lower-scans", "merge-kernels", "outline-forwards", "schedule", "tile", "tile-attention", "tile-matmul{choose=all}",
