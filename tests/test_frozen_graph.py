@@ -128,3 +128,23 @@ def test_a_frozen_function_has_weights_of_its_own(target: str | None) -> None:
             weight.mul_(-2)
         torch.testing.assert_close(frozen(x), before)
     assert model.calls == 2
+
+
+@pytest.mark.parametrize(
+    "shape, window, given, packed",
+    [
+        ((7, 4, 16, 1), (2, 1), {"stride": 2, "padding": 1, "dilation": 2}, False),
+        ((1, 4, 2, 2), (2, 2), {"padding": 1, "dilation": 3}, False),
+        ((1, 4, 4, 4), (7, 7), {"padding": 3}, True),
+    ],
+)
+def test_a_convolution_is_not_packed_where_a_window_reads_padding_only(
+    shape: tuple[int, ...], window: tuple[int, int], given: dict[str, int], packed: bool
+) -> None:
+    """oneDNN's kernels crash for such windows."""
+    model, x = nn.Conv2d(4, 2, window, **given).eval(), torch.randn(shape)
+    pipeline = "lower-to-torch,pack-weights{gain=1.0e30}"  # whatever is measured
+    with torch.no_grad():
+        program = fxc.run_passes(fxc.capture(model, (x,)), pipeline)
+        assert ("mkldnn" in program.text()) == packed
+        torch.testing.assert_close(fxc.to_fx(program)(x), model(x))

@@ -47,41 +47,42 @@ def images_of(op: TorchOp) -> list[SSAValue]:
 
 
 def is_able(op: TorchOp) -> bool:
-    """Whether ``op`` computes a convolution of images, or its gradients, well in channels_last, or with a packed weight.
+    """Whether ``op`` computes a convolution of images, or its gradients, well in channels_last.
 
-    oneDNN's kernels return wrong numbers for some results of one column, and crash for some windows without a pixel. Not where
-    the gradient of the weight, which is copied to the layout of the weight, is larger than the images.
+    oneDNN's kernels for it return wrong numbers for some results of one column, and crash for some windows without a pixel.
+    Not where the gradient of the weight, which is copied to the layout of the weight, is larger than the images.
     """
     given, images = op.bound(), images_of(op)
-    weight, padding, steps = given["weight"], _pair(given.get("padding"), 0), _pair(given.get("dilation"), 1)
+    weight, padding, steps = given["weight"], pair(given.get("padding"), 0), pair(given.get("dilation"), 1)
     if not isa(weight, SSAValue) or not all(is_image(x.type) and dtype(x.type) in _DTYPES for x in (weight, *images)):
         return False
     if number(given.get("transposed")) or padding is None or steps is None:
         return False
-    if any(_sizes(image)[3] == 1 for image in (*images, op.results[0]) if is_image(image.type)):
+    if any(shape_of(image)[3] == 1 for image in (*images, op.results[0]) if is_image(image.type)):
         return False
-    area, elements = prod(_sizes(weight)[2:]), [prod(_sizes(value)) for value in (weight, *images)]
+    area, elements = prod(shape_of(weight)[2:]), [prod(shape_of(value)) for value in (weight, *images)]
     if role_of(op) is Role.CONVOLUTION_BACKWARD and area > 1 and min(elements) > 0 and 2 * elements[0] > sum(elements):
         return False
-    extents = [step * (size - 1) + 1 for step, size in zip(steps, _sizes(weight)[2:], strict=True)]
-    found = zip(padding, extents, _sizes(images[-1])[2:], strict=True)
+    extents = [step * (size - 1) + 1 for step, size in zip(steps, shape_of(weight)[2:], strict=True)]
+    found = zip(padding, extents, shape_of(images[-1])[2:], strict=True)
     return all(2 * pad < extent <= size for pad, extent, size in found)
 
 
-def _pair(tree: KnownTree | None, default: int) -> list[int] | None:
+def pair(tree: KnownTree | None, default: int) -> list[int] | None:
     """``tree`` as two numbers, if it is omitted, one number, or two; None for a string."""
     found = integers(tree if isinstance(tree, (list, tuple)) else [tree]) if tree is not None else [default]
     return found * (2 // len(found)) if found else None
 
 
-def _sizes(value: SSAValue) -> Sequence[int]:
+def shape_of(value: SSAValue) -> Sequence[int]:
+    """The sizes of a tensor, -1 where one is free."""
     assert is_tensor(value.type)
     return value.type.get_shape()
 
 
 def _gains_on_gpu(function: FuncOp, calls: Sequence[TorchOp]) -> bool:
     forwards = [op for op in calls if role_of(op) is Role.CONVOLUTION]
-    known = [(number(op.argument("groups")), _sizes(op.bound()["weight"])) for op in forwards]
+    known = [(number(op.argument("groups")), shape_of(op.bound()["weight"])) for op in forwards]
     shapes = [(groups, sizes) for groups, sizes in known if len(sizes) == 4]
     is_narrowing = any(2 * outer <= inner and height > 1 for _, (outer, inner, height, _) in shapes)
     is_grouped = any(groups not in (None, 1) and inner > 1 for groups, (_, inner, *_) in shapes)

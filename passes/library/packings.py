@@ -17,11 +17,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import VALUE, Dim, is_tensor
-from fxc.dialects.attributes.values import NONE, KnownTree, Tree, enum_attr, float_attr, int_attr, isa, str_attr
+from fxc.dialects.attributes.values import NONE, Tree, enum_attr, float_attr, int_attr, isa, str_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
-from fxc.passes.library.channels_last import is_able
+from fxc.passes.library.channels_last import pair
 from fxc.passes.library.layouts import is_channels_last
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import operator_of, role_of
@@ -213,24 +213,25 @@ def _convolution(op: TorchOp) -> _Convolution | None:
         return None
     if not _is_static(image, 4) or not (_is(image, Float32Type) or _is(image, BFloat16Type)) or not _is_static(weight, 4):
         return None
-    pairs = [_pair(given.get(name, default)) for name, default in (("padding", 0), ("stride", 1), ("dilation", 1))]
-    if any(pair is None for pair in pairs) or not is_able(op):
+    found = [pair(given.get(name), default) for name, default in (("padding", 0), ("stride", 1), ("dilation", 1))]
+    pairs = [[*map(int_attr, numbers)] for numbers in found if numbers is not None]
+    if len(pairs) < len(found):
         return None
+    shapes, result = [list(map(int, _sizes(value)[2:])) for value in (image, weight)], _sizes(op.results[0])
+    if not all(map(_have_elements, *shapes, *(numbers for numbers in found if numbers is not None))):
+        return None  # oneDNN's kernels crash where all that a window reads is padding
+    if result[1:] == (1, 1, 1) or (_is(image, BFloat16Type) and 1 in (shapes[0][1], result[3])):
+        return None  # they return wrong numbers for images of one number, and in bfloat16 for some of one column
     return image, weight, bias, [*pairs, given.get("groups", int_attr(1))]
 
 
+def _have_elements(size: int, window: int, padding: int, stride: int, dilation: int) -> bool:
+    """Whether each window along a dimension of ``size`` elements reads one of them."""
+    first = range(-padding, size + padding - dilation * (window - 1), stride)
+    return all(any(0 <= start + dilation * place < size for place in range(window)) for start in first)
+
+
 _FALSE = IntegerAttr(0, 1)
-
-
-def _pair(value: KnownTree | int) -> Tree | None:
-    """``value`` as two numbers, if it is one number or two; None for a string."""
-    if isinstance(value, int):
-        return [int_attr(value)] * 2
-    if isa(value, IntegerAttr):
-        return [value] * 2
-    if not isinstance(value, (list, tuple)) or not all(isinstance(item, IntegerAttr) for item in value):
-        return None
-    return list(value) * (2 // len(value))
 
 
 def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:

@@ -51,7 +51,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.joint_graph import mark_recomputed
 from fxc.passes.analysis.memory import Memory, writes_anything
 from fxc.passes.analysis.statistics import count
-from fxc.passes.library.channels_last import CONVOLUTIONS, gain_in_channels_last, images_of, is_able
+from fxc.passes.library.channels_last import CONVOLUTIONS, gain_in_channels_last, images_of, is_able, shape_of
 from fxc.passes.library.layouts import is_image, is_only_channels_last, laid_out
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
@@ -139,9 +139,9 @@ class _Propagation:
         found = [value for value in others if value in self.last]
         if not found or (role_of(op) in CONVOLUTIONS and not is_able(op)):
             return ()
-        sizes = [_sizes(value) for value in images if value in self.last or value not in others]
+        sizes = [shape_of(value) for value in images if value in self.last or value not in others]
         rest = [value for value in others if value not in found and not _is_small(value, images)]
-        fits = all(isinstance(value.owner, Operation) and _sizes(value) in sizes for value in rest)
+        fits = all(isinstance(value.owner, Operation) and shape_of(value) in sizes for value in rest)
         return [*found, *rest] if fits else ()
 
     def change(self, op: TorchOp, images: Sequence[SSAValue]) -> None:
@@ -192,12 +192,7 @@ class _Propagation:
 
 def _is_small(value: SSAValue, images: Sequence[SSAValue]) -> bool:
     """Whether ``value`` is broadcast to the size of another image, like a bias."""
-    return all(size == 1 for size in _sizes(value)[2:]) and any(_sizes(image) != _sizes(value) for image in images)
-
-
-def _sizes(image: SSAValue) -> Sequence[int]:
-    assert is_tensor(image.type)
-    return image.type.get_shape()
+    return all(size == 1 for size in shape_of(value)[2:]) and any(shape_of(image) != shape_of(value) for image in images)
 
 
 def _is_same_or_last(old: Attribute, new: Attribute) -> bool:

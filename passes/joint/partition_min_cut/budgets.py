@@ -1,7 +1,7 @@
 """Plans under a budget of memory.
 
 The plans to choose from do not depend on the budget. Each saves at least as much as those before it, has a higher simulated
-peak, and is faster. So a smaller budget never has a higher peak.
+peak, and is faster. So a smaller budget never has a higher simulated peak; kernels, which are made later, change peaks.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ SEGMENTS = (2, 4, 8, 16, 32, 64)
 """The numbers of segments that are compared."""
 
 MARGIN = 1 / 16
-"""The part of a simulated peak by which kernels may change it. Of plans that differ by less, the fastest is chosen from."""
+"""Of plans whose simulated peaks differ by less than this part, one remains, the fastest: kernels would change their order.
+An estimate."""
 
 _BYTES = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?) *(?:([kKMGT]?)(i?)B)?")
 
