@@ -162,6 +162,7 @@ JOINT = NamedPipeline(
         PassSpec("lower-simple-tuples"),  # gradients of a convolution, whose unused ones are gone now
         PassSpec.of("propagate-layouts", convolutions=True),
         PassSpec("partition-min-cut"),
+        PassSpec("narrow-positions"),
         PassSpec("offload-saved"),
         PassSpec("split-joint"),
         PassSpec("reorder-for-memory"),

@@ -314,3 +314,27 @@ def test_compiled_autograd(options: dict[str, Any]) -> None:
         for _ in range(2):
             assert_close(gradients(compiled), expected, rtol=1e-4, atol=1e-5)
     assert counters["compiled_autograd"]["captures"] == 1
+
+
+POSITIONS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...], torch.dtype]] = {
+    "127 of 128": (lambda x: x.sort(1).values, (64, 128), torch.int8),
+    "128 of 129": (lambda x: x.flip(1).cummax(1).values, (64, 129), torch.int16),
+    "the last dimension": (lambda x: x.sort().values, (64, 32768), torch.int16),
+    "32768 of 32769": (lambda x: x.cummin(1).values, (1, 32769), torch.int32),
+    "a dimension that is removed": (lambda x: x.max(0).values, (3, 8192), torch.int8),
+    "images": (lambda x: functional.max_pool2d(x, 3, 2, 1), (4, 8, 33, 33), torch.int16),
+    "many equal images": (lambda x: functional.adaptive_max_pool2d(x, 4), (512, 1, 8, 16), torch.int8),
+    "volumes": (lambda x: functional.max_pool3d(x, 2), (1, 2, 32, 32, 33), torch.int32),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_are_saved_narrow(name: str) -> None:
+    function, shape, dtype = POSITIONS[name]
+    x = torch.arange(float(math.prod(shape))).flip(0).reshape(shape).requires_grad_()
+    weight = torch.randn(function(x).shape)
+    [expected] = torch.autograd.grad(function(x), x, weight)
+    result = torch.compile(function, backend="fxc")(x)
+    assert dtype in (saved := [each.dtype for each in result.grad_fn.saved_tensors]) and torch.int64 not in saved  # type: ignore[union-attr]
+    [found] = torch.autograd.grad(result, x, weight)
+    assert torch.equal(found, expected)

@@ -300,6 +300,16 @@ def mark_saved(value: SSAValue) -> None:
     mark_results(op, [i for i, result in enumerate(op.results) if result is value])
 
 
+def unmark_saved(value: SSAValue) -> None:
+    """Remove the mark of ``value``, the result of an operation, as saved."""
+    op = value.owner
+    assert isinstance(op, Operation)
+    rest = [op.results.index(each) for each in marked_results(op) if each is not value]
+    del op.attributes[SAVED]
+    if rest:
+        mark_results(op, rest)
+
+
 def mark_results(op: Operation, indices: Iterable[int], name: str = SAVED) -> None:
     """Mark results of ``op``, or elements if it returns a tuple, as saved, or by ``name``, beside those that are."""
     known = op.attributes.get(name)

@@ -242,6 +242,12 @@ def _pieces(ctx: FxcContext, op: TorchOp, value: SSAValue, dim: int, window: _Wi
     return [insert_call(ctx, "aten.slice.Tensor", [value, *cut], op) for cut in cuts]
 
 
+def _in_image(dims: int, op: TorchOp) -> int | None:
+    """The number of elements in the last ``dims`` dimensions of the operand."""
+    lengths = _last_sizes(op.operands[0], dims)
+    return None if lengths is None else math.prod(lengths)
+
+
 _LARGEST = Parts(When.KERNELS, partial(split_pool, _given, _largest))
 _MEAN = Parts(When.KERNELS, partial(split_pool, _given, _mean))
 _EVEN_MEAN = Parts(When.KERNELS, partial(split_pool, _even, _mean))
@@ -249,8 +255,11 @@ _EVEN_MEAN = Parts(When.KERNELS, partial(split_pool, _even, _mean))
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each("max_pool1d.default max_pool2d.default max_pool3d.default", parts=_LARGEST),
-        **each("max_pool1d_with_indices.default max_pool2d_with_indices.default", parts=_LARGEST),
-        **each("max_pool3d_with_indices.default", parts=_LARGEST),
+        **each("max_pool1d_with_indices.default", parts=_LARGEST, positions=partial(_in_image, 1)),
+        **each("max_pool2d_with_indices.default", parts=_LARGEST, positions=partial(_in_image, 2)),
+        **each("max_pool3d_with_indices.default", parts=_LARGEST, positions=partial(_in_image, 3)),
+        **each("adaptive_max_pool2d.default fractional_max_pool2d.default", positions=partial(_in_image, 2)),
+        **each("adaptive_max_pool3d.default fractional_max_pool3d.default", positions=partial(_in_image, 3)),
         **each("avg_pool1d.default avg_pool2d.default avg_pool3d.default", parts=_MEAN),
         **each("adaptive_avg_pool1d.default adaptive_avg_pool2d.default adaptive_avg_pool3d.default", parts=_EVEN_MEAN),
         **each("_adaptive_avg_pool2d.default _adaptive_avg_pool3d.default", parts=_EVEN_MEAN),

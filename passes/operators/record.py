@@ -109,6 +109,9 @@ Flops: TypeAlias = Callable[[TorchOp, SizesOf], int]
 Memory: TypeAlias = Callable[[TorchOp, HintedSizes], int]
 """The bytes that a call allocates beside its results, and releases."""
 
+Positions: TypeAlias = Callable[[TorchOp], int | None]
+"""The number of different positions that a call can find; None if it is not known."""
+
 
 @dataclass(frozen=True)
 class Operator:
@@ -127,6 +130,8 @@ class Operator:
     role: Role | None = None
     gathered: str = ""
     """The argument from which it gathers, at positions given by another argument."""
+    positions: Positions | None = None
+    """The last result has positions, from 0 to this number less 1."""
     is_lone: bool = False
     """Whether a CPU kernel with only this operator is faster than PyTorch's.
 

@@ -15,7 +15,7 @@ from fxc.dialects.attributes.values import NONE, Tree, bool_attr, dtype_attr, fl
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
-from fxc.passes.analysis.matching import dtype, number
+from fxc.passes.analysis.matching import dtype, integer, number
 from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import INTEGERS, LARGEST, Scalar, computation_dtype, holds, machine_type
@@ -125,6 +125,14 @@ def _extreme(first: str, second: str) -> Parts:
     return Parts(When.BESIDE, partial(split_extreme, f"aten.{first}.default", f"aten.{second}.default"))
 
 
+def _along_dim(op: TorchOp) -> int | None:
+    """The size of the operand along ``dim``, which is the last one by default."""
+    source, dim = op.operands[0], integer(op.bound().get("dim", int_attr(-1)))
+    assert is_tensor(source.type)
+    lengths = [*sizes(source.type)] or [1]
+    return length if dim is not None and isinstance(length := lengths[dim], int) else None
+
+
 _INFINITE = 2.0**128 - 2.0**103
 """The number from which on a conversion to float32 is an infinity."""
 
@@ -190,8 +198,8 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("min.default", replace(MINIMUM, of_some=True)),
         **each("var.correction prims.var.default", VARIANCE),
         **each("std.correction", DEVIATION),
-        **each("argmax.default", ARGMAX, is_lone=True),
-        **each("argmin.default", ARGMIN, is_lone=True),
+        **each("argmax.default", ARGMAX, is_lone=True, positions=_along_dim),
+        **each("argmin.default", ARGMIN, is_lone=True, positions=_along_dim),
         **each("any.default any.dim any.dims", ANY),
         **each("all.default all.dim all.dims", ALL),
         **each(
@@ -205,11 +213,13 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         # cumulative operators, which kernels compute by ``tile.scan``
         **each("cumsum.default", scan="add"),
         **each("cumprod.default", scan="mul"),
-        **each("cummax.default", scan="max"),
-        **each("cummin.default", scan="min"),
+        **each("cummax.default", scan="max", positions=_along_dim),
+        **each("cummin.default", scan="min", positions=_along_dim),
         # operators that decompose into reductions and pointwise operators, and nearest-neighbor resizing
-        **each("max.dim", parts=_extreme("amax", "argmax")),
-        **each("min.dim", parts=_extreme("amin", "argmin")),
+        **each("max.dim", parts=_extreme("amax", "argmax"), positions=_along_dim),
+        **each("min.dim", parts=_extreme("amin", "argmin"), positions=_along_dim),
+        **each("sort.default sort.stable topk.default", positions=_along_dim),
+        **each("kthvalue.default median.dim nanmedian.dim mode.default", positions=_along_dim),
         **each("layer_norm.default native_layer_norm.default", parts=NO_FAST_CALL),
         **each("batch_norm.default native_batch_norm.default", parts=NO_FAST_CALL, role=Role.BATCH_NORM),
         **each("_native_batch_norm_legit_no_training.default", parts=NO_FAST_CALL, role=Role.BATCH_NORM),
