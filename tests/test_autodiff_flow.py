@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
 import fxc
+from fxc.errors import FallbackWarning
 from tests.differentiation import ONCE, SUBGRAPH, autograd_nodes
 from tests.gradients import CASES, ints, t
 
@@ -186,3 +189,81 @@ def test_an_autograd_function(case: str, route: str) -> None:
     """Both of its parts are captured; the derivative is the one that was written."""
     function, inputs = {"rounded": (rounded, [t(5)]), "ranked": (ranked, [t(4), t(4, seed=1)])}[case]
     check(function, inputs, route=route)
+
+
+bound, one_more = Rounded.apply, [Rounded.apply]
+"""Users call ``apply`` by another name, which the class defines no more while it is captured."""
+
+
+class Clipped(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: torch.Tensor, low: float = -1.0, high: float = 1.0) -> torch.Tensor:
+        return x.clamp(low, high)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+        ctx.high = inputs[2]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # type: ignore[override]
+        return gradient * ctx.high + ctx.saved_tensors[0], None, None
+
+
+class Thirds(Clipped):
+    @classmethod
+    def apply(cls, x: torch.Tensor) -> Any:  # type: ignore[override]
+        return super().apply(x, high=0.3) / 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    {
+        "bound before": lambda x: bound(x, 2.0) * x,
+        "in a list": lambda x: one_more[0](x, 2.0) * x,
+        "by keyword": lambda x: Clipped.apply(x, high=0.5) * x,
+        "defaults": lambda x: Clipped.apply(x) * x,
+        "another apply": lambda x: Thirds.apply(x) * x,
+        "in a checkpoint": lambda x: checkpoint(lambda y: bound(y, 2.0).sin(), x, use_reentrant=False),
+        "beside vmap": lambda x: torch.vmap(torch.sin)(x) * bound(x, 2.0),
+    }.values(),
+)
+def test_the_derivative_is_found_however_apply_is_called(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.linspace(-2, 2, 9).requires_grad_()
+    expected = torch.autograd.grad(function(x).sum(), x)
+    compiled = fxc.compile(function, (x,), training=True, options={"fallback": True})
+    torch.testing.assert_close(torch.autograd.grad(compiled(x).sum(), x), expected)
+
+
+def test_hooks_that_change_saved_tensors_run() -> None:
+    """The part of the model that enters them is not captured."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        with saved_tensors_hooks(lambda t: t, lambda t: t * 2):
+            y = x.sin()
+        return y.cos() * x
+
+    x = t(3)
+    expected = torch.autograd.grad(run(x).sum(), x)
+    with pytest.warns(FallbackWarning, match="saved_tensors_hooks"):
+        compiled = fxc.compile(run, (x,), training=True, options={"fallback": True})
+    torch.testing.assert_close(torch.autograd.grad(compiled(x).sum(), x), expected)
+    torch.testing.assert_close(fxc.compile(run, (x.detach(),))(x.detach()), run(x.detach()))
+
+
+@pytest.mark.parametrize("route", ["export", "dynamo"])
+def test_gradients_switched_off_and_on(route: str) -> None:
+    def run(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a = x * y
+        with torch.no_grad():
+            b = a.sin()
+            b.view(-1)[1] = 5
+            with torch.enable_grad():
+                c = b * x
+            d = c.exp()
+        return a * d, c, d
+
+    check(run, (t(4), t(4, seed=1)), route=route)

@@ -11,6 +11,7 @@ import torch
 from torch._C import _TorchDispatchModeKey
 from torch._higher_order_ops import utils
 from torch._subclasses.functional_tensor import PythonFunctionalizeAPI, disable_functional_mode
+from torch.autograd.graph import saved_tensors_hooks
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, track_tensor_tree
 from torch.fx.passes import runtime_assert
@@ -22,6 +23,8 @@ from fxc.errors import InputError
 NAME = "autograd_function_apply"
 _utils: Any = utils
 _ops: Any = torch._ops
+_Base: Any = torch.autograd.function._SingleLevelFunction
+_APPLY: Any = torch._C._FunctionBase.__dict__["apply"]
 
 
 def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -67,7 +70,7 @@ def _traced(function: Callable[..., Any], args: Sequence[Any]) -> GraphModule:
         with disable_proxy_modes_tracing():
             insert(*args)
 
-    with patch.object(runtime_assert, insert.__name__, unrecorded):
+    with patch.object(runtime_assert, "insert_deferred_runtime_asserts", unrecorded):
         graph: GraphModule = _utils.reenter_make_fx(function)(*args)
     for node in list(graph.graph.nodes):
         if node.target is torch._C._set_grad_enabled:
@@ -98,20 +101,28 @@ def _applied(forward: Callable[..., Any], backward: Callable[..., Any], args: Se
 def recorded() -> Generator[None, None, None]:
     """Record each call of a ``torch.autograd.Function`` as one node with forward and backward, in a trace before dispatch.
 
-    PyTorch traces only the forward, which loses the derivative.
+    PyTorch traces only the forward, which loses the derivative. ``Function.apply`` itself stays, because users bind it, as
+    ``scale = Scale.apply``; it calls the method of its base, which is replaced.
     """
-    before = torch.autograd.Function.__dict__["apply"]
 
     def call(cls: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
         if kwargs or _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY) is None:
-            return before.__get__(None, cls)(*args, **kwargs)
+            return _APPLY.__get__(None, cls)(*args, **kwargs)
         return _Parts(cls, args).apply()
 
-    torch.autograd.Function.apply = classmethod(call)  # type: ignore[assignment]
-    try:
+    enter = saved_tensors_hooks.__enter__
+
+    def enter_unless_changed(hooks: saved_tensors_hooks) -> None:
+        if not type(hooks).__module__.startswith("torch.") or type(hooks) is saved_tensors_hooks:
+            message = "a program has no saved_tensors_hooks, which may change what a backward reads"
+            raise InputError(message, hint="enter them around the call of the compiled model, or compile without training")
+        enter(hooks)
+
+    with (
+        patch.object(_Base, "apply", classmethod(call), create=True),
+        patch.object(saved_tensors_hooks, "__enter__", enter_unless_changed),
+    ):
         yield
-    finally:
-        torch.autograd.Function.apply = before
 
 
 class _Context:
@@ -124,6 +135,9 @@ class _Context:
 
     def save_for_backward(self, *values: Any) -> None:
         self.saved_tensors = values
+
+    def save_for_forward(self, *values: Any) -> None:
+        """Do nothing: programs have no derivatives in forward mode."""
 
     def mark_non_differentiable(self, *values: Any) -> None:
         self.constant = values

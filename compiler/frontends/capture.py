@@ -305,6 +305,8 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         if any(isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value) for value in exported.constants.values()):
             raise NotImplementedError("the operators inside of torch.func.grad are not recorded")
         if any(getattr(node.target, "__module__", "") == _FUNCTORCH for node in exported.graph.nodes):
+            if any(node.target is torch.ops.higher_order.autograd_function_apply for node in exported.graph.nodes):
+                raise NotImplementedError("the derivative of an autograd.Function is lost beside torch.vmap")
             program: Any = exported
             exported = program.run_decompositions({})
     program = import_fx(exported)

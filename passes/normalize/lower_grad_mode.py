@@ -1,11 +1,11 @@
-"""Replace regions that run under ``no_grad`` by operators on detached values.
+"""Replace what runs under ``no_grad`` by operators on detached values.
 
 Assumes  the torch level, as captured: every operand and result is typed.
 Ensures  the region of a ``wrap_with_set_grad_enabled`` is inlined; where it disables gradients, its operations read and
          write ``detach`` of its operands. An operand that it returns is the operand itself, also where an operator that
-         wrote it returned it.
+         wrote it returned it. The same holds for what stands between calls of ``set_grad_enabled``, which are removed.
 Leaves   result types, and which results require a gradient; a region that disables gradients around one that enables
-         them, with its contents; a region whose switch is not constant.
+         them, with its contents; a region whose switch is not constant, and a block with such a call.
 Cost     one walk.
 
 Before:
@@ -41,14 +41,17 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import isa, leaves
+from fxc.dialects.attributes.values import Tree, bool_attr, isa, leaves
 from fxc.dialects.base.effects import reshapes
+from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.region_calls import inline_region
 from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.tuples import selected_index
 
 _SET_GRAD = "higher_order.wrap_with_set_grad_enabled"
+_CALLS = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,42 @@ class LowerGradModePass(ModulePass):
                 _detach_arguments(inner.regions[0].block)
             inline_region(inner, inner.regions[0], list(leaves(inner.trees()[0][2:])))
             count("regions")
+        for block in [block for inner in op.walk() for region in inner.regions for block in region.blocks]:
+            _lower_calls(block)
+
+
+def _lower_calls(block: Block) -> None:
+    """Remove the calls of ``set_grad_enabled`` from ``block``; what runs without gradients reads detached values."""
+    found = [op for op in block.ops if isinstance(op, CallFunctionOp) and op.call_target() in _CALLS]
+    calls = dict[Operation, Tree]((op, op.trees()[0][0]) for op in found)
+    if not all(isinstance(switch, IntegerAttr) for switch in calls.values()):
+        return
+    is_on, inside = True, set[SSAValue]()
+    detached, outside = dict[SSAValue, SSAValue](), dict[SSAValue, SSAValue]()
+    for op in block.ops if calls else ():
+        if op in calls:
+            is_on, detached = calls[op] != bool_attr(False), {}
+            Rewriter.erase_op(op)
+        elif is_on or op is block.last_op:
+            op.operands = [outside.get(_source(value), value) if value in inside else value for value in op.operands]
+        elif selected_index(op) is not None and inside.isdisjoint(op.operands):
+            continue  # an element of a value from outside
+        else:
+            for index, value in enumerate(op.operands):
+                if is_tensor(value.type) and value not in inside:
+                    if value not in detached:
+                        detached[value] = _detach(value, op)
+                        outside[detached[value]] = value
+                    op.operands[index] = detached[value]
+            inside.update(op.results)
+            count("operations")
+
+
+def _detach(value: SSAValue, before: Operation) -> SSAValue:
+    """Insert ``detach`` of ``value`` before an operation."""
+    detach = torch_op("aten.detach.default").build_call([value], {}, [value.type], location=before.location)
+    Rewriter.insert_op(detach, InsertPoint.before(before))
+    return detach.results[0]
 
 
 def _switch(op: Operation) -> bool | None:
@@ -84,26 +123,24 @@ def _detach_arguments(block: Block) -> None:
     """Let the ops of ``block`` read ``detach`` of its arguments. Arguments that the block returns stay."""
     last = block.last_op
     assert last is not None
-    last.operands = [_given(value) for value in last.operands]
+    last.operands = [given if isinstance((given := _source(value)).owner, Block) else value for value in last.operands]
     for argument in reversed(block.args):
         readers = [use for use in argument.uses if use.operation is not last]
         if readers and is_tensor(argument.type):
-            detach = torch_op("aten.detach.default").build_call([argument], {}, [argument.type])
-            detach.location = readers[0].operation.location
             assert block.first_op is not None
-            Rewriter.insert_op(detach, InsertPoint.before(block.first_op))
+            detached = _detach(argument, block.first_op)
             for use in readers:
-                use.operation.operands[use.index] = detach.results[0]
+                use.operation.operands[use.index] = detached
 
 
-def _given(value: SSAValue) -> SSAValue:
-    """The argument that ``value`` is, looking through operators that write and return it; else ``value``."""
+def _source(value: SSAValue) -> SSAValue:
+    """The value that ``value`` is, looking through operators that write and return it."""
     given = value
     while isinstance(op := given.owner, TorchOp):
         returned = [r.alias for r in op.SCHEMA.returns if r.writes]
         sources = [a.name for a in op.SCHEMA.arguments if a.writes and [a.alias] == returned]
         source = op.bound().get(sources[0]) if len(sources) == 1 else None
         if not isa(source, SSAValue) or source.type != given.type or reshapes(op):
-            return value
+            break
         given = source
-    return given if isinstance(given.owner, Block) else value
+    return given

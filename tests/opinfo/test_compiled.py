@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 import torch
+from torch.testing._internal.autograd_function_db import autograd_function_db
 from torch.testing._internal.custom_op_db import custom_op_db
 from torch.testing._internal.hop_db import hop_db
 
@@ -73,3 +75,12 @@ def test_float64_says_whose_gradients_are_rounded(name: str, index: int) -> None
         wrong = differentiated(sample.function, sample, False)
         wrong.gradients[place] = None if gradient is None else gradient + 1e-3 * gradient.abs().max().clamp(min=1)
         assert is_rounding(sample, expected, wrong) is (gradient is None)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("info", [i for i in autograd_function_db if "Sort" not in i.name], ids=lambda info: info.name)
+def test_autograd_functions(info: Any) -> None:
+    """Those that read NumPy arrays are not captured; the derivatives of the others, some not of their results, are theirs."""
+    outcomes = [check(sample, "static") for sample in samples_of(info, dtypes=[torch.float32], requires_grad=True)]
+    stages = {"ok", "untraced"} if "Numpy" in info.name else {"ok"}
+    assert outcomes and {each.stage for each in outcomes} <= stages, summary(outcomes)

@@ -62,3 +62,48 @@ func.func @nested(%x: tensor<3xf32>) -> tuple<tensor<3xf32>> {
   }) : (tensor<3xf32>) -> tuple<tensor<3xf32>>
   func.return %t : tuple<tensor<3xf32>>
 }
+
+// -----
+
+/// Between calls that switch: a tensor from outside is detached once, an element of a tuple where it is read; what was written
+/// is the tensor from outside again, and what was computed stays detached.
+// CHECK-LABEL: @calls
+// CHECK-NEXT:    %a = torch.aten.exp.default(%x)
+// CHECK-NEXT:    %v, %i = torch.aten.max.dim(%x, 0)
+// CHECK-NEXT:    [[A:%.+]] = torch.aten.detach.default(%a)
+// CHECK-NEXT:    [[X:%.+]] = torch.aten.detach.default(%x)
+// CHECK-NEXT:    %b = torch.aten.mul.Tensor([[A]], [[X]])
+// CHECK-NEXT:    %w = torch.aten.add_.Tensor([[A]], %b)
+// CHECK-NEXT:    [[V:%.+]] = torch.aten.detach.default(%v)
+// CHECK-NEXT:    %c = torch.aten.mul.Tensor(%w, [[V]])
+// CHECK-NEXT:    %d = torch.aten.mul.Tensor(%a, %b)
+// CHECK-NEXT:    [[D:%.+]] = torch.aten.detach.default(%d)
+// CHECK-NEXT:    %e = torch.aten.mul.Tensor([[D]], %c)
+// CHECK-NEXT:    fx.output((%e, %a, %d))
+func.func @calls(%x: tensor<3xf32>) {
+  %a = torch.aten.exp.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %v, %i = torch.aten.max.dim(%x, 0) : (tensor<3xf32>) -> (tensor<f32>, tensor<i64>)
+  %off = fx.call_function @torch._C._set_grad_enabled(false) : () -> !torch.none
+  %b = torch.aten.mul.Tensor(%a, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %w = torch.aten.add_.Tensor(%a, %b) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %c = torch.aten.mul.Tensor(%w, %v) : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+  %on = fx.call_function @torch._C._set_grad_enabled(true) : () -> !torch.none
+  %d = torch.aten.mul.Tensor(%w, %b) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %off_1 = fx.call_function @torch.set_grad_enabled(false) : () -> !torch.none
+  %e = torch.aten.mul.Tensor(%d, %c) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  fx.output((%e, %w, %d)) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> ()
+}
+
+// -----
+
+/// A switch that is not known: all of the block stays.
+// CHECK-LABEL: @unknown
+// CHECK:         _set_grad_enabled(false)
+// CHECK-NEXT:    torch.aten.exp.default(%x)
+// CHECK-NEXT:    _set_grad_enabled(%p)
+func.func @unknown(%x: tensor<3xf32>, %p: !torch.bool) {
+  %off = fx.call_function @torch._C._set_grad_enabled(false) : () -> !torch.none
+  %e = torch.aten.exp.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %on = fx.call_function @torch._C._set_grad_enabled(%p) : (!torch.bool) -> !torch.none
+  fx.output((%e,)) : (tensor<3xf32>) -> ()
+}
