@@ -241,17 +241,24 @@ def test_a_reentrant_checkpoint() -> None:
         torch.testing.assert_close(actual.grad, expected.grad)
 
 
-@pytest.mark.parametrize("of_input", [True, False])
-def test_hooks_on_gradients(of_input: bool) -> None:
+HOOKS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "an input": lambda x: x.register_hook(lambda gradient: gradient * 2),
+    "a value": lambda x: (y := x * 1).register_hook(lambda gradient: gradient * 2) and y,
+    "a node": lambda x: (y := x * 1).grad_fn.register_hook(lambda found, _: (found[0] * 2, *found[1:])) and y,
+    "a node, before": lambda x: (y := x * 1).grad_fn.register_prehook(lambda given: (given[0] * 2,)) and y,
+}
+
+
+@pytest.mark.parametrize("of", HOOKS)
+def test_hooks_on_gradients(of: str) -> None:
     """A trace loses them without a word."""
 
     def doubled(x: torch.Tensor) -> torch.Tensor:
-        y = x if of_input else x * 1
-        y.register_hook(lambda gradient: gradient * 2)
-        return y * 3
+        y = HOOKS[of](x)
+        return (y if isinstance(y, torch.Tensor) else x) * 3
 
     x = torch.ones(3, requires_grad=True)
-    with pytest.warns(FallbackWarning, match="register_hook is not recorded"):
+    with pytest.warns(FallbackWarning, match=r"register_(pre)?hook .*is not recorded"):
         compiled = fxc.compile(doubled, (x,), training=True, options=FALLBACK)
     compiled(x).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [6.0] * 3

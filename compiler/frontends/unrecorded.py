@@ -82,6 +82,21 @@ class Unrecorded(NotImplementedError):
     """A hook on a gradient, of which Dynamo runs one on an input outside of its graph, or stored elements."""
 
 
+_NODE: Any = torch.Tensor.grad_fn.__get__  # type: ignore[attr-defined]
+
+
+class _Node:
+    """A node of autograd's graph, whose hooks no trace records."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("register_hook", "register_prehook"):
+            raise Unrecorded(f"{name} of grad_fn is not recorded")
+        return getattr(self._node, name)
+
+
 class UnrecordedRefused(TorchFunctionMode):
     """Raise CaptureError where the data of a tensor is assigned, Unrecorded for a hook or stored elements."""
 
@@ -93,12 +108,13 @@ class UnrecordedRefused(TorchFunctionMode):
             )
         if func in _METHODS and (func.__name__ in _HOOKS or args[0].layout not in (torch.strided, torch.jagged)):
             raise Unrecorded(f"{func.__name__} is not recorded")
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        return _Node(result) if func == _NODE and result is not None else result
 
 
 def is_unrecorded(function: Any) -> bool:
-    """Whether ``function``, as a mode gets it, assigns to the data of a tensor or is a method that no trace records."""
-    return _is_data_set(function) or function in _METHODS
+    """Whether a trace does not record ``function``, as a mode gets it: it assigns to data, sets hooks or returns a node."""
+    return _is_data_set(function) or function in _METHODS or bool(function == _NODE)
 
 
 def _is_data_set(function: Any) -> bool:
