@@ -262,3 +262,39 @@ def test_hooks_on_gradients(of: str) -> None:
         compiled = fxc.compile(doubled, (x,), training=True, options=FALLBACK)
     compiled(x).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [6.0] * 3
+
+
+class Effects(nn.Module):
+    """Its forward changes which parameters are trained, and adds to their gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.first.weight.requires_grad_(False)
+        with torch.enable_grad():
+            y = x.detach().requires_grad_()
+            self.second(y).sum().backward()
+        assert y.grad is not None
+        return self.first(x) + y.grad
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_effects_of_autograd_are_of_calls_only(training: bool) -> None:
+    model = Effects()
+    twin, given = copy.deepcopy(model), torch.full((3, 3), 2.0)
+    model.second.weight.grad = given
+    with pytest.warns(FallbackWarning, match="not recorded"):
+        compiled = fxc.compile(model, (torch.ones(2, 3),), training=training, options=FALLBACK)
+    assert model.first.weight.requires_grad and model.second.bias.grad is None
+    assert model.second.weight.grad is given and torch.equal(given, torch.full((3, 3), 2.0))
+    model.second.weight.grad = None
+    for each in (compiled, twin):
+        with torch.set_grad_enabled(training):
+            result = each(torch.ones(2, 3))
+        if training:
+            result.sum().backward()
+    for found, expected in zip(model.parameters(), twin.parameters(), strict=True):
+        assert found.requires_grad == expected.requires_grad
+        torch.testing.assert_close(found.grad, expected.grad)

@@ -446,8 +446,11 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
-    """Restore the tensors and the generator on exit, because a capture must not have side effects."""
-    saved = [(v, v._version, v.detach().clone()) for v in values if isinstance(v, torch.Tensor)]
+    """Restore the tensors, their gradients and the generator on exit, because a capture must not have side effects."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    leaves = [(leaf, leaf.requires_grad, leaf.grad) for leaf in tensors if leaf.is_leaf]
+    gradients = [gradient for _, _, gradient in leaves if gradient is not None]
+    saved = [(tensor, tensor._version, tensor.detach().clone()) for tensor in (*tensors, *gradients)]
     generator = torch.get_rng_state()
     try:
         yield
@@ -458,6 +461,11 @@ def unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
                 same = tensor.layout is not torch.strided or torch.equal(tensor, before)  # batch norm bumps no version
                 if tensor._version != version or not same:
                     tensor.copy_(before)
+        for leaf, requires_grad, gradient in leaves:
+            if leaf.requires_grad != requires_grad:
+                leaf.requires_grad_(requires_grad)
+            if leaf.grad is not gradient:
+                leaf.grad = gradient
 
 
 def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbolic: bool) -> Program:

@@ -1,4 +1,4 @@
-"""Refuse to capture what no program has: seeds of generators, assignments to data, hooks on gradients, stored elements."""
+"""Refuse to capture what no program has: seeds of generators, assignments to data, effects of autograd, stored elements."""
 
 from __future__ import annotations
 
@@ -78,8 +78,11 @@ _STORED = ("_nnz", "_values", "_indices", "values", "indices", "crow_indices", "
 _METHODS = frozenset[Any](getattr(torch.Tensor, name) for name in (*_HOOKS, *_STORED))
 
 
+_REQUIRES_GRAD: tuple[Any, ...] = (torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__)  # type: ignore[attr-defined]
+
+
 class Unrecorded(NotImplementedError):
-    """A hook on a gradient, of which Dynamo runs one on an input outside of its graph, or stored elements."""
+    """A hook on a gradient, of which Dynamo runs one on an input outside of its graph, a backward, or stored elements."""
 
 
 _NODE: Any = torch.Tensor.grad_fn.__get__  # type: ignore[attr-defined]
@@ -98,7 +101,11 @@ class _Node:
 
 
 class UnrecordedRefused(TorchFunctionMode):
-    """Raise CaptureError where the data of a tensor is assigned, Unrecorded for a hook or stored elements."""
+    """Raise CaptureError where the data of a tensor is assigned, Unrecorded for other calls that a trace loses.
+
+    These are hooks, ``backward``, which adds to ``grad`` of parameters, parameters that no longer require a gradient or do so
+    now, and stored elements.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if _is_data_set(func):
@@ -108,13 +115,24 @@ class UnrecordedRefused(TorchFunctionMode):
             )
         if func in _METHODS and (func.__name__ in _HOOKS or args[0].layout not in (torch.strided, torch.jagged)):
             raise Unrecorded(f"{func.__name__} is not recorded")
+        if func is torch.Tensor.backward:
+            raise Unrecorded("backward is not recorded")
+        before = _parameter_requires_grad(func, args)
         result = func(*args, **(kwargs or {}))
+        if before is not None and args[0].requires_grad != before:
+            raise Unrecorded("whether a parameter requires a gradient is not recorded")
         return _Node(result) if func == _NODE and result is not None else result
 
 
+def _parameter_requires_grad(function: Any, args: Any) -> bool | None:
+    """The flag of a parameter that ``function`` sets; None if it sets none."""
+    return args[0].requires_grad if function in _REQUIRES_GRAD and isinstance(args[0], torch.nn.Parameter) else None
+
+
 def is_unrecorded(function: Any) -> bool:
-    """Whether a trace does not record ``function``, as a mode gets it: it assigns to data, sets hooks or returns a node."""
-    return _is_data_set(function) or function in _METHODS or bool(function == _NODE)
+    """Whether a trace does not record ``function``, as a mode gets it: it assigns to data, or autograd has an effect."""
+    effects: list[Any] = [*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward, _NODE]
+    return _is_data_set(function) or function in effects
 
 
 def _is_data_set(function: Any) -> bool:
