@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 
 from fxc.dialects import plan
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import is_tensor, tensor_of
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, GradOfOp
 from fxc.dialects.target import target_of
 from fxc.dialects.text.diagnostics import one_line, place_of, user_line
@@ -205,8 +205,7 @@ def _host_module(host: HostProgram, program: Program, graph: Callable[[], GraphM
 
 
 def _described(value: BlockArgument) -> TensorInput:
-    type = value.type
-    assert is_tensor(type)
+    type = tensor_of(value)
     sizes, strides, name = types.sizes(type), types.strides(type), value._name or f"#{value.index}"
     return TensorInput(name, types.dtype_name(type.element_type), sizes, types.device(type), strides, types.layout(type))
 

@@ -15,7 +15,7 @@ from fxc.bridge.values import torch_dtype
 from fxc.codegen.contract import KernelLaunch
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of
-from fxc.dialects.attributes.types import IntType, is_tensor
+from fxc.dialects.attributes.types import IntType, tensor_of
 from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, FreeOp, LaunchOp, RecordOp, ViewOp, WaitOp
 from fxc.dialects.target import target_of
 from fxc.export.module_tree import set_module
@@ -71,8 +71,7 @@ def _number(body: Any, number: Steps, numbers: Mapping[str, Any]) -> Any:
 
 
 def _view(body: Any, op: ViewOp) -> None:
-    assert is_tensor(op.result.type)
-    sizes, strides, _ = _layout(body, op, op.result.type)
+    sizes, strides, _ = _layout(body, op, tensor_of(op.result))
     given = (body.env[op.source], sizes, strides)
     body.env[op.result] = body.create("call_function", torch.as_strided, given, {}, op.result._name, op.location)
 
@@ -95,8 +94,7 @@ def _launch(body: Any, op: LaunchOp) -> None:
 
 
 def _bring(body: Any, op: BringOp) -> None:
-    assert is_tensor(op.result.type)
-    arguments = (body.env[op.source], torch.device(types.device(op.result.type)))
+    arguments = (body.env[op.source], torch.device(types.device(tensor_of(op.result))))
     body.env[op.result] = body.create("call_method", "to", arguments, {}, op.result._name, op.location)
 
 

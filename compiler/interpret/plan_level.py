@@ -18,7 +18,7 @@ from fxc.bridge.values import torch_dtype
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import STREAM
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of, value_at
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import tensor_of
 from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, LaunchOp, RecordOp, ViewOp, WaitOp
 from fxc.dialects.text.diagnostics import OpVerifyException, one_line, place_of
 from fxc.dialects.verify.races import check_order
@@ -69,8 +69,7 @@ def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
 
 
 def _view(op: ViewOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
-    assert is_tensor(op.result.type)
-    return [operands[0].as_strided(sizes_of(op.result.type), strides_of(op.result.type))]
+    return [operands[0].as_strided(sizes_of(tensor_of(op.result)), strides_of(tensor_of(op.result)))]
 
 
 def _dtype(type: TensorType, wide: bool) -> torch.dtype:
@@ -87,8 +86,7 @@ def _launch(op: LaunchOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
 
 
 def _bring(op: BringOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
-    assert is_tensor(op.result.type)
-    return [operands[0].to(types.device(op.result.type))]
+    return [operands[0].to(types.device(tensor_of(op.result)))]
 
 
 def _record(op: RecordOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:

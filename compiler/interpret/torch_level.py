@@ -30,7 +30,7 @@ from fxc.bridge.callables import (
 from fxc.bridge.values import python_of, run_time_constant, torch_dtype, value_of
 from fxc.dialects import fusion, plan
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import ValueType, is_tensor
+from fxc.dialects.attributes.types import ValueType, tensor_of
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree
 from fxc.dialects.autodiff import (
     AddOp,
@@ -349,8 +349,7 @@ def _gradient(op: AnyNonzeroOp | AddOp | SumToSizeOp | MaterializeOp, args: Sequ
         case SumToSizeOp():
             return first if first is None or args[1] is None else first.sum_to_size(args[1])
         case MaterializeOp():
-            type = op.results[0].type
-            assert is_tensor(type)
+            type = tensor_of(op.results[0])
             dtype, device = torch_dtype(type.element_type), types.device(type)
             return torch.ops.aten.zeros.default(args[1], dtype=dtype, device=torch.device(device)) if first is None else first
 

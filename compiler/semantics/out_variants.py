@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from fxc.bridge.static_world import evaluate
 from fxc.bridge.tensors import FakeWorld, type_of
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import is_tensor, tensor_of
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.plan import storage_bytes
 from fxc.dialects.semantics import OutVariant
@@ -62,8 +62,7 @@ def _outs(base: Schema, schema: Schema) -> tuple[str, ...] | None:
 
 def _is_native(name: str, op: TorchOp) -> bool:
     """Whether the overload has a structured kernel, instead of calling the operator and copying its result."""
-    type = op.results[0].type
-    assert is_tensor(type)
+    type = tensor_of(op.results[0])
     key = types.device(type).partition(":")[0].upper()
     known = name.removeprefix("aten::") in structured_overloads()
     return known and key in ("CPU", "CUDA") and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)

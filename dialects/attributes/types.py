@@ -41,7 +41,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -275,6 +275,17 @@ def _dim(attr: Attribute) -> Dim:
 def is_tensor(type: object) -> TypeGuard[TensorType[Attribute]]:
     """``isinstance`` would leave the type of the elements unknown to type checkers."""
     return isinstance(type, TensorType)
+
+
+def tensor_of(value: SSAValue) -> TensorType[Attribute]:
+    """The type of a tensor."""
+    assert is_tensor(value.type)
+    return value.type
+
+
+def dims_of(value: SSAValue) -> tuple[Dim, ...]:
+    """The sizes of a tensor; none for another value."""
+    return sizes(value.type) if is_tensor(value.type) else ()
 
 
 def _meta(type: TensorType) -> TensorMeta | None:

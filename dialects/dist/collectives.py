@@ -22,7 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import Dim, is_tensor, sizes
+from fxc.dialects.attributes.types import Dim, dims_of, tensor_of
 from fxc.dialects.attributes.values import Tree, int_attr
 from fxc.dialects.base.effects import CallEffects, EffectsInterface, OperatorCall
 from fxc.dialects.dist.mesh import REDUCTIONS, GroupOp, Integers, lookup
@@ -74,7 +74,7 @@ class CollectiveOp(IRDLOperation, EffectsInterface, OperatorCall):
     def verify_sizes(self, ranks: int) -> None:
         """Verify what depends on the number of ranks."""
         for operand, result in zip(self.inputs, self.values, strict=True):
-            given, found = _sizes(operand), _sizes(result)
+            given, found = dims_of(operand), dims_of(result)
             if not given or not isinstance(given[0], int):
                 continue
             leading = self.leading(given[0], ranks)
@@ -87,8 +87,8 @@ class CollectiveOp(IRDLOperation, EffectsInterface, OperatorCall):
         if not self.inputs or len(self.inputs) != len(self.values) or (len(self.inputs) > 1 and not self.COALESCED):
             raise VerifyException(f"{self.name} has {'operands' if self.COALESCED else 'one operand'}, and a result for each")
         for operand, result in zip(self.inputs, self.values, strict=True):
-            alike = _sizes(operand)[1:] == _sizes(result)[1:] and len(_sizes(operand)) == len(_sizes(result))
-            if not alike or _element(operand) != _element(result):
+            alike = dims_of(operand)[1:] == dims_of(result)[1:] and len(dims_of(operand)) == len(dims_of(result))
+            if not alike or tensor_of(operand).element_type != tensor_of(result).element_type:
                 raise VerifyException(f"{self.name}: {type_text(operand.type)} and {type_text(result.type)} differ")
         for use in (use for result in self.values for use in result.uses):
             if not isinstance(use.operation, WaitOp):
@@ -111,16 +111,6 @@ class _Reduction(CollectiveOp):
         super().verify_()
         if self.reduction.data not in REDUCTIONS:
             raise VerifyException(f"{self.name}: {self.reduction.data!r} is no reduction; there are {', '.join(REDUCTIONS)}")
-
-
-def _sizes(value: SSAValue) -> Sequence[Dim]:
-    assert is_tensor(value.type)
-    return sizes(value.type)
-
-
-def _element(value: SSAValue) -> Attribute:
-    assert is_tensor(value.type)
-    return value.type.element_type
 
 
 _REDUCTION_FORMAT = "$reduction `over` $group ` ` `(` $inputs `)` attr-dict `:` functional-type($inputs, $values)"
@@ -198,7 +188,7 @@ class AllToAllOp(CollectiveOp):
         for value, parts in ((self.inputs[0], self.input_sizes), (self.values[0], self.output_sizes)):
             if len(parts) != ranks:
                 raise VerifyException(f"dist.all_to_all: there are {len(parts)} sizes for {ranks} ranks")
-            found = _sizes(value)
+            found = dims_of(value)
             if not found or (isinstance(found[0], int) and found[0] != sum(parts.get_values())):
                 raise VerifyException(f"dist.all_to_all: {type_text(value.type)} is not of sizes {list(parts.get_values())}")
 

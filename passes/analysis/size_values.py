@@ -12,7 +12,17 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.size_polynomials import NO_VALUE, evaluated
-from fxc.dialects.attributes.types import SYMBOLS, Dim, IntType, contiguous_strides, element_bytes, is_tensor, sizes, strides
+from fxc.dialects.attributes.types import (
+    SYMBOLS,
+    Dim,
+    IntType,
+    contiguous_strides,
+    dims_of,
+    element_bytes,
+    is_tensor,
+    sizes,
+    strides,
+)
 from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.dialects.autodiff import UNDEFINED
 from fxc.dialects.entry import argument_attributes
@@ -65,7 +75,7 @@ def value_of_size(values: Iterable[SSAValue], name: str) -> SSAValue | None:
     """The first of ``values`` that is the number ``name``, else the first tensor with that size; no undefined gradient."""
     listed = list(values)
     numbers = (value for value in listed if value.type == IntType(str_attr(name)))
-    tensors = (value for value in listed if name in _sizes(value) and not _is_undefined(value))
+    tensors = (value for value in listed if name in dims_of(value) and not _is_undefined(value))
     return next(numbers, None) or next(tensors, None)
 
 
@@ -76,13 +86,8 @@ def _is_undefined(value: SSAValue) -> bool:
     return isinstance(function, FuncOp) and UNDEFINED in argument_attributes(function)[value.index].data
 
 
-def _sizes(value: SSAValue) -> tuple[object, ...]:
-    return sizes(value.type) if is_tensor(value.type) else ()
-
-
 def _query(source: SSAValue, name: str, place: InsertPoint) -> SSAValue:
-    assert is_tensor(source.type)
-    dim = int_attr(sizes(source.type).index(name))
+    dim = int_attr(dims_of(source).index(name))
     query = torch_op("aten.sym_size.int").build_call([source, dim], {}, [IntType(str_attr(name))])
     query.results[0].name_hint = name if name.isidentifier() else None
     Rewriter.insert_op(query, place)

@@ -13,7 +13,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, sizes, strides, tensor_of, tensor_type
 from fxc.dialects.attributes.values import Tree, int_attr, isa, leaves, map_tree
 from fxc.dialects.base.effects import aliases, is_view, writes
 from fxc.dialects.fx import OutputOp
@@ -187,8 +187,7 @@ def copy_of(value: SSAValue) -> list[TorchOp]:
     ``clone`` preserves the strides of dense tensors only. Other tensors may have gaps or overlapping elements: all memory from
     their first element to their last is copied.
     """
-    type = value.type
-    assert is_tensor(type)
+    type = tensor_of(value)
     lies = [*sizes(type), *(strides(type) or ())]
     if strides(type) is None or is_dense(type) or not all(isinstance(number, int) for number in lies):
         ops: list[TorchOp] = [torch_op("aten.clone.default").build_call([value], {}, [type])]

@@ -48,7 +48,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import device, dtype_name, is_tensor
+from fxc.dialects.attributes.types import device, dtype_name, tensor_of
 from fxc.dialects.attributes.values import NoneValueAttr, Tree, device_attr, dtype_attr
 from fxc.dialects.autodiff import DEFINED, UNDEFINED, AddOp, AnyNonzeroOp, MaterializeOp, SubgraphOp, SumToSizeOp, ZeroOp
 from fxc.dialects.entry import argument_attributes
@@ -168,8 +168,7 @@ class _Specialization:
         if self.state(gradient, here) is _State.DEFINED:
             self.replace(op, gradient)
         elif self.state(gradient, here) is _State.UNDEFINED:
-            type = op.results[0].type
-            assert is_tensor(type)
+            type = tensor_of(op.results[0])
             options: dict[str, Tree] = {"dtype": dtype_attr(dtype_name(type.element_type)), "device": device_attr(device(type))}
             self.replace_by(op, _call("torch.aten.zeros.default", [size], options, op), _State.DEFINED)
 

@@ -71,7 +71,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import is_tensor, tensor_of
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import has_side_effect, writes
 from fxc.dialects.fusion import GroupOp, groups_of
@@ -204,8 +204,7 @@ def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
 
 def _elements(value: SSAValue) -> int:
     """The number of elements of a tensor; -1 where it is not known."""
-    assert is_tensor(value.type)
-    shape = value.type.get_shape()
+    shape = tensor_of(value).get_shape()
     return -1 if DYNAMIC_INDEX in shape else math.prod(shape)
 
 

@@ -37,7 +37,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import tensor_of
 from fxc.dialects.attributes.values import Tree, int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -102,8 +102,7 @@ def _per_channel(other: SSAValue, place: int, weight: SSAValue) -> tuple[int, ..
 
     ``place``: the dimension of the channels, counted from the last one, which is 1.
     """
-    assert is_tensor(other.type)
-    sizes, channels = other.type.get_shape(), static_sizes(weight.type)[:1]
+    sizes, channels = tensor_of(other).get_shape(), static_sizes(weight.type)[:1]
     rest = [size for number, size in enumerate(reversed(sizes), 1) if number != place]
     if not channels or any(size != 1 for size in rest):
         return None

@@ -44,7 +44,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import tensor_of
 from fxc.dialects.attributes.values import Tree, enum_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -163,8 +163,8 @@ SliceTypes = Mapping[SSAValue, Attribute]
 def types_of_slices(ctx: FxcContext, products: Sequence[TorchOp]) -> SliceTypes:
     """The results that may be slices of the result of one product, since all their users accept slices."""
     results = [op.results[0] for op in products]
-    widths = [_sizes(result)[-1] for result in results]
-    whole = Block(arg_types=[dense_like(results[0].type, (*_sizes(results[0])[:-1], sum(widths)))]).args[0]
+    widths = [tensor_of(result).get_shape()[-1] for result in results]
+    whole = Block(arg_types=[dense_like(results[0].type, (*tensor_of(results[0]).get_shape()[:-1], sum(widths)))]).args[0]
     chosen, found = dict[SSAValue, Attribute](), dict[SSAValue, Attribute]()
     for result, args in zip(results, _slices(whole, widths), strict=True):
         tried = {**chosen, result: result_types(ctx, SLICE, args)[0]}
@@ -176,12 +176,7 @@ def types_of_slices(ctx: FxcContext, products: Sequence[TorchOp]) -> SliceTypes:
 def _slices(whole: SSAValue, widths: Sequence[int]) -> Iterator[list[Tree]]:
     """The arguments of adjacent slices of ``whole`` along its last dimension."""
     for end, width in zip(accumulate(widths), widths, strict=True):
-        yield [whole, *map(int_attr, (len(_sizes(whole)) - 1, end - width, end))]
-
-
-def _sizes(value: SSAValue) -> tuple[int, ...]:
-    assert is_tensor(value.type)
-    return value.type.get_shape()
+        yield [whole, *map(int_attr, (len(tensor_of(whole).get_shape()) - 1, end - width, end))]
 
 
 def join(ctx: FxcContext, products: Sequence[TorchOp], types: SliceTypes) -> None:
@@ -196,7 +191,7 @@ def join(ctx: FxcContext, products: Sequence[TorchOp], types: SliceTypes) -> Non
         args.append(insert_call(ctx, CAT, [[bias for _, _, bias in given]], last))
     whole = insert_call(ctx, "aten.linear.default", args, last)
     results = [op.results[0] for op in products]
-    for result, args in zip(results, _slices(whole, [_sizes(result)[-1] for result in results]), strict=True):
+    for result, args in zip(results, _slices(whole, [tensor_of(result).get_shape()[-1] for result in results]), strict=True):
         part = insert_call(ctx, SLICE, args, last)
         if result not in types:
             part = insert_call(ctx, "aten.clone.default", [part], last, {"memory_format": enum_attr("contiguous_format")})

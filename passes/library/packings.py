@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import VALUE, Dim, is_tensor
+from fxc.dialects.attributes.types import VALUE, dims_of, is_tensor, tensor_of
 from fxc.dialects.attributes.values import NONE, Tree, enum_attr, float_attr, int_attr, isa, str_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -73,8 +73,7 @@ def _pointwise_convolution_with_sum(filter_of: Filter, ctx: FxcContext, op: Torc
 
 def _packed_filter(given: _Convolution, before: Operation) -> SSAValue:
     image, weight, _, how = given
-    assert is_tensor(image.type)
-    sizes = [int_attr(size) for size in image.type.get_shape()]
+    sizes = [int_attr(size) for size in tensor_of(image).get_shape()]
     return insert("mkldnn._reorder_convolution_weight.default", [weight, *how, sizes], VALUE, before)
 
 
@@ -122,11 +121,11 @@ def product_into_argument(ctx: FxcContext, op: TorchOp) -> Packed | None:
         return None
     (rows, weight, bias), block, result = given, op.parent, op.results[0]
     assert block is not None and is_tensor(rows.type)
-    count, sizes = _count_rows(rows), [int_attr(size) for size in _sizes(result) if isinstance(size, int)]
+    count, sizes = _count_rows(rows), [int_attr(size) for size in dims_of(result) if isinstance(size, int)]
     flat = insert_call(ctx, "aten.reshape.default", [rows, [int_attr(count), int_attr(rows.type.get_shape()[-1])]], op)
     args: list[Tree] = [flat, insert_call(ctx, "aten.t.default", [weight], op)]
     operator, args = ("aten.addmm.out", [bias, *args]) if isa(bias, SSAValue) else ("aten.mm.out", args)
-    out = block.insert_arg(dense_like(result.type, (count, _sizes(result)[-1])), len(block.args))
+    out = block.insert_arg(dense_like(result.type, (count, dims_of(result)[-1])), len(block.args))
     product = torch_op(operator).build_call(args, {"out": out}, [out.type], location=op.location)
     Rewriter.insert_op(product, InsertPoint.before(op))
     return Packed(insert("aten.view.default", [product.results[0], sizes], result.type, op), op)
@@ -176,7 +175,7 @@ def addition_after(op: TorchOp) -> TorchOp | None:
     if not isinstance(user, TorchOp) or user.operator != _SUM or len(user.operands) != 2 or len(user.bound()) != 2:
         return None
     other = _other(user, image)
-    same = _is_static(other) and _sizes(other) == _sizes(image)
+    same = _is_static(other) and dims_of(other) == dims_of(image)
     return user if same and other.type.element_type == image.type.element_type else None  # type: ignore[union-attr]
 
 
@@ -217,7 +216,7 @@ def _convolution(op: TorchOp) -> _Convolution | None:
     pairs = [[*map(int_attr, numbers)] for numbers in found if numbers is not None]
     if len(pairs) < len(found):
         return None
-    shapes, result = [list(map(int, _sizes(value)[2:])) for value in (image, weight)], _sizes(op.results[0])
+    shapes, result = [list(map(int, dims_of(value)[2:])) for value in (image, weight)], dims_of(op.results[0])
     if not all(map(_have_elements, *shapes, *(numbers for numbers in found if numbers is not None))):
         return None  # oneDNN's kernels crash where all that a window reads is padding
     if result[1:] == (1, 1, 1) or (_is(image, BFloat16Type) and 1 in (shapes[0][1], result[3])):
@@ -236,10 +235,10 @@ _FALSE = IntegerAttr(0, 1)
 
 def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
     """Like ``as_linear`` for contiguous matrices: the weight is copied if necessary, the rows must be contiguous."""
-    if (given := as_linear(ctx, op)) is None or not _is_contiguous(given[0]):
+    if (given := as_linear(ctx, op)) is None or types.strides(tensor_of(given[0])) is not None:
         return None
     rows, weight, bias = given
-    if not _is_contiguous(weight):
+    if types.strides(tensor_of(weight)) is not None:
         weight = insert_call(ctx, "aten.contiguous.default", [weight], op)
     return rows, weight, bias
 
@@ -268,14 +267,13 @@ def product_of(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
         return None
     if not _is_static(rows) or not _is_static(weight, 2) or not (_is(rows, Float32Type) or _is(rows, BFloat16Type)):
         return None
-    if isa(bias, SSAValue) and not (_is_static(bias, 1) and _sizes(bias) == _sizes(op.results[0])[-1:]):
+    if isa(bias, SSAValue) and not (_is_static(bias, 1) and dims_of(bias) == dims_of(op.results[0])[-1:]):
         return None
     return rows, weight, bias
 
 
 def _count_rows(rows: SSAValue) -> int:
-    assert is_tensor(rows.type)
-    return math.prod(rows.type.get_shape()[:-1])
+    return math.prod(tensor_of(rows).get_shape()[:-1])
 
 
 def _is(value: SSAValue, element: type) -> bool:
@@ -289,13 +287,3 @@ def _is_static(value: SSAValue, rank: int | None = None) -> bool:
         return False
     sizes = types.sizes(type)
     return all(isinstance(size, int) and size > 0 for size in sizes) and rank in (None, len(sizes))
-
-
-def _sizes(value: SSAValue) -> tuple[Dim, ...]:
-    assert is_tensor(value.type)
-    return types.sizes(value.type)
-
-
-def _is_contiguous(value: SSAValue) -> bool:
-    assert is_tensor(value.type)
-    return types.strides(value.type) is None

@@ -44,7 +44,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from fxc.dialects.attributes.types import device, is_tensor
+from fxc.dialects.attributes.types import device, is_tensor, tensor_of
 from fxc.dialects.attributes.values import int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.target import GpuAttr, is_deterministic, target_of
@@ -94,7 +94,7 @@ def _added(op: TorchOp) -> tuple[int, int] | None:
     shapes = [static_sizes(value.type) for value in (left, right, result)]
     if len({len(shape) for shape in shapes}) != 1 or len(shapes[0]) not in (2, 3) or any(0 in shape for shape in shapes):
         return None
-    if shapes[0][:-2] != shapes[1][:-2] or any(device(v.type).split(":")[0] != "cuda" for v in (left, right)):  # type: ignore[arg-type]
+    if shapes[0][:-2] != shapes[1][:-2] or any(device(tensor_of(v)).split(":")[0] != "cuda" for v in (left, right)):
         return None
     align = ALIGNMENT.get(dtype(result.type) or "")
     if align is None or any(dtype(value.type) != dtype(result.type) for value in (left, right)):

@@ -43,7 +43,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import device, is_tensor, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, layout, sizes, strides, tensor_of, tensor_type
 from fxc.dialects.attributes.values import DTypeAttr, dtype_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.semantics import Semantics
@@ -98,8 +98,7 @@ def _cast(semantics: Semantics, op: TorchOp, state: State) -> None:
     for index, dtype in semantics.autocast(op, state).items():
         value = op.operands[index]
         if (value, dtype) not in made:
-            type = value.type
-            assert is_tensor(type)
+            type = tensor_of(value)
             result = tensor_type(dtype, sizes(type), strides(type), device(type), layout(type))
             cast = torch_op("aten._to_copy.default").build_call([value], {"dtype": dtype_attr(dtype)}, [result])
             cast.location = op.location

@@ -35,7 +35,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dims_of, dtype_name, is_tensor, layout, sizes, strides, tensor_of, tensor_type
 from fxc.dialects.attributes.values import device_attr, dtype_attr, int_attr
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
@@ -85,14 +85,14 @@ def _is_dense(type: object) -> bool:
 
 def _is_seed(op: TorchOp) -> bool:
     """Whether ``op`` samples one integer, as a seed does."""
-    return op.operator.startswith("aten.randint.") and sizes(op.results[0].type) == ()  # type: ignore[arg-type]
+    return op.operator.startswith("aten.randint.") and dims_of(op.results[0]) == ()
 
 
 def _lower(draws: list[TorchOp]) -> None:
     """Replace the random operators ``draws`` of one block by formulas."""
     seeds, streams = dict[str, TorchOp](), count()
     for op in draws:
-        place = device(op.results[0].type)  # type: ignore[arg-type]
+        place = device(tensor_of(op.results[0]))
         seed = seeds.get(place) or _seed(op, place)
         if _replace(op, seed.results[0], streams):
             seeds[place] = seed

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from fxc.dialects.attributes.types import is_tensor, sizes, strides
+from fxc.dialects.attributes.types import dims_of, is_tensor, strides, tensor_of
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -36,7 +36,7 @@ def split_below_view(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     if len(views) != 1 or not _is_sum(op) or rank(op.operands[0]) != 1:
         return []
     [view] = views
-    if not isinstance(view, TorchOp) or view.operator != _VIEW or sizes(view.result_types[0])[-1:] != sizes(result.type)[-1:]:  # type: ignore[arg-type]
+    if not isinstance(view, TorchOp) or view.operator != _VIEW or dims_of(view.results[0])[-1:] != dims_of(result)[-1:]:
         return []
     product = torch_op(_MM).build_call([bound["mat1"], bound["mat2"]], {}, [result.type], location=op.location)
     shaped = view.rebuilt({**view.bound(), "self": product.results[0]})
@@ -62,7 +62,7 @@ def _rejoin(op: TorchOp) -> None:
         return
     if (view is not None and not _is_read_once(product.results[0])) or rank(bias) != 1:
         return
-    if sizes(total.type)[-1:] != sizes(product.results[0].type)[-1:]:  # type: ignore[arg-type]
+    if dims_of(total)[-1:] != dims_of(product.results[0])[-1:]:
         return  # a row of the view is no row of the product
     made = torch_op(ADDMM).build_call([bias, *product.operands], {}, product.result_types, location=op.location)
     if not _is_sum(made):
@@ -90,8 +90,8 @@ def _is_sum(op: Operation) -> bool:
         return False
     if any(number(bound[name]) != 1 for name in ("beta", "alpha") if name in bound):
         return False
-    if dtype(result.type) in ("float16", "bfloat16") or strides(result.type) is not None:  # type: ignore[arg-type]
+    if dtype(result.type) in ("float16", "bfloat16") or strides(tensor_of(result)) is not None:
         return False
     if dtype(bias.type) != dtype(result.type):
         return False
-    return rank(bias) != 2 or strides(bias.type) is None  # type: ignore[arg-type]
+    return rank(bias) != 2 or strides(tensor_of(bias)) is None

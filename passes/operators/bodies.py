@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from fxc.dialects.attributes.size_polynomials import Steps, names_of
-from fxc.dialects.attributes.types import is_tensor, tensor_type
+from fxc.dialects.attributes.types import tensor_of, tensor_type
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.analysis.index.maps import affine_of
@@ -132,8 +132,7 @@ class Body:
         if not self._is_mapped(source, index):
             return self.places.element(source, index, dtype_of(source))
         if (source, index) not in self._inputs:
-            assert is_tensor(source.type)
-            argument = self.block.insert_arg(source.type.element_type, len(self.block.args))
+            argument = self.block.insert_arg(tensor_of(source).element_type, len(self.block.args))
             self._inputs[source, index] = loaded(self.block, argument, dtype_of(source))
         return self._inputs[source, index]
 

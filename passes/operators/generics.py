@@ -15,7 +15,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import sizes_of
-from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, tensor_of
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.tile import AccumulateOp
@@ -118,8 +118,7 @@ class Generics:
             size = 1 if adds else shape_of(part)[dim]
             type = self.group.tensor_type(dtype_of(part), (*shape[:dim], size, *shape[dim + 1 :]), device(part.type))
             pieces.append(self._materialize(part, type, [dim] if adds else []))
-        assert is_tensor(result.type)
-        self.wholes[result] = self.group.add(tensor.ConcatOp(pieces, dim, result.type))
+        self.wholes[result] = self.group.add(tensor.ConcatOp(pieces, dim, tensor_of(result)))
 
     def _reduce(self, op: TorchOp, rule: Reduction) -> None:
         """Materialize the total of a reduction."""
@@ -159,8 +158,7 @@ class Generics:
             else:
                 distance = element.to(dtype) - known / body.count(dims, known.dtype)
                 element = distance * distance
-        assert is_tensor(source.type)
-        type = self.group.tensor_type(dtype, [body.shape[dim] for dim in kept], device(source.type))
+        type = self.group.tensor_type(dtype, [body.shape[dim] for dim in kept], device(tensor_of(source)))
         filled = self._filled(rule.start(dtype), dtype, type)
         element = element.to(dtype)
         total = Scalar(body.block, body.block.insert_arg(machine_type(dtype), len(body.block.args)), dtype)
@@ -169,8 +167,7 @@ class Generics:
     def _accumulate(self, op: TorchOp, rule: Accumulation) -> None:
         """Materialize the total of all updates. Updates and their positions are computed by separate loops."""
         [result], kind, dtype, shape = op.results, kind_of(op), combined_dtype(op), rule.shape(op)
-        assert is_tensor(result.type)
-        place = device(result.type)
+        place = device(tensor_of(result))
 
         def loops(dtype: str, element: Callable[[Body], Scalar]) -> SSAValue:
             body, type = Body(self.group, shape), self.group.tensor_type(dtype, shape, place)
@@ -187,7 +184,7 @@ class Generics:
         made = self.group.add(AccumulateOp.of(kind, updates, places, filled))
         made.name_hint = result.name_hint
         self.group.totals[result] = made
-        if type == result.type and old_of(op, self.group.is_outside) is None:
+        if type == tensor_of(result) and old_of(op, self.group.is_outside) is None:
             self.group.tensors[result] = made
 
     def _filled(self, number: float, dtype: str, type: TensorType) -> SSAValue:

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, sizes_of
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import tensor_of
 from fxc.passes.analysis.index.forms import Form, Symbol
 from fxc.passes.analysis.index.maps import affine_of
 from fxc.passes.analysis.index.ranges import Ranges
@@ -125,8 +125,7 @@ class Places:
 
     def element(self, source: SSAValue, index: Sequence[Form], dtype: str) -> Scalar:
         """The element of ``source``, of ``dtype`` in memory, at ``index``; 0 if that is out of bounds."""
-        assert is_tensor(source.type)
-        inside = self.within(index, sizes_of(source.type))
+        inside = self.within(index, sizes_of(tensor_of(source)))
         indices = [self._index(place) for place in index]
         kind = computation_dtype(dtype)
         if inside is None:

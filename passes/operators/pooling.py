@@ -11,7 +11,7 @@ from types import MappingProxyType
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.attributes.types import device, is_tensor, sizes
+from fxc.dialects.attributes.types import device, dims_of, tensor_of
 from fxc.dialects.attributes.values import KnownTree, Tree, bool_attr, device_attr, dtype_attr, float_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -107,8 +107,7 @@ def _even(op: TorchOp, dims: int) -> list[_Windows] | None:
 
 
 def _last_sizes(value: SSAValue, dims: int) -> list[int] | None:
-    assert is_tensor(value.type)
-    found = [size for size in sizes(value.type)[-dims:] if isinstance(size, int)]
+    found = [size for size in dims_of(value)[-dims:] if isinstance(size, int)]
     return found if len(found) == dims else None
 
 
@@ -167,10 +166,9 @@ def _largest_and_places(
 
 def _sizes(ctx: FxcContext, op: TorchOp, value: SSAValue) -> list[Tree]:
     """The sizes of ``value``; dynamic sizes as size queries."""
-    assert is_tensor(value.type)
     return [
         int_attr(size) if isinstance(size, int) else insert_call(ctx, "aten.sym_size.int", [value, int_attr(dim)], op)
-        for dim, size in enumerate(sizes(value.type))
+        for dim, size in enumerate(dims_of(value))
     ]
 
 
@@ -178,8 +176,7 @@ def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int
     """The position along ``dim``, in each window, of the element at ``start`` in the first window, times ``below``."""
     first, step = (start - window.before) * below, window.step * below
     numbers = [int_attr(first), int_attr(first + window.count * step), int_attr(step)]
-    type = op.results[0].type
-    assert is_tensor(type)
+    type = tensor_of(op.results[0])
     options = {"dtype": dtype_attr("int64"), "device": device_attr(device(type))}
     line = insert_call(ctx, "aten.arange.start_step", numbers, op, options)
     shape = [int_attr(window.count), *[int_attr(1)] * (-dim - 1)]

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import TupleType, bf16, f16, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import VALUE, contiguous_strides, device, is_tensor, strides
+from fxc.dialects.attributes.types import VALUE, contiguous_strides, device, is_tensor, strides, tensor_of
 from fxc.dialects.attributes.values import Tree, bool_attr, dtype_attr, enum_attr, float_attr, int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
@@ -235,8 +235,7 @@ def _is_one_row(op: TorchOp) -> bool:
 
 
 def _steps(matrix: SSAValue) -> tuple[int | str, ...]:
-    assert is_tensor(matrix.type)
-    return strides(matrix.type) or contiguous_strides(matrix_shape(matrix.type))
+    return strides(tensor_of(matrix)) or contiguous_strides(matrix_shape(tensor_of(matrix)))
 
 
 def _transposed(matrix: SSAValue, before: TorchOp) -> SSAValue:
@@ -301,8 +300,7 @@ def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue
 
 def _stack_strides(value: SSAValue) -> tuple[int, ...]:
     """The static strides of a tensor of static sizes."""
-    assert is_tensor(value.type)
-    steps = types.strides(value.type) or types.contiguous_strides(static_sizes(value.type))
+    steps = types.strides(tensor_of(value)) or types.contiguous_strides(static_sizes(tensor_of(value)))
     return tuple(step for step in steps if isinstance(step, int))
 
 

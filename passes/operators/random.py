@@ -8,7 +8,7 @@ from types import MappingProxyType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.size_polynomials import contiguous_steps
-from fxc.dialects.attributes.types import device, strides
+from fxc.dialects.attributes.types import device, strides, tensor_of
 from fxc.dialects.attributes.values import float_attr, int_attr, isa
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.context import FxcContext
@@ -90,7 +90,7 @@ def _dropout_mask(op: TorchOp) -> tuple[SSAValue, TorchOp, float] | None:
         return None
     if x.type != result.type or not is_floating(result.type):
         return None
-    if device(result.type) != "cpu" or strides(result.type) is not None:  # type: ignore[arg-type]
+    if device(tensor_of(result)) != "cpu" or strides(tensor_of(result)) is not None:
         return None
     draw = torch_op("aten.bernoulli.p").build_call([x, float_attr(1 - share)], {}, [x.type], location=op.location)
     return x, draw, 1 - share

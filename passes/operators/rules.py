@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, sizes_of, steps_of_size
-from fxc.dialects.attributes.types import IntType, device, dtype_name, is_tensor
+from fxc.dialects.attributes.types import IntType, device, dtype_name, is_tensor, tensor_of
 from fxc.dialects.attributes.values import KnownTree, NoneValueAttr, isa, scalar_of
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops.base import TorchOp
@@ -295,13 +295,11 @@ def broadcast_index(value: SSAValue, index: Index) -> Index:
 
 
 def shape_of(value: SSAValue) -> tuple[Steps, ...]:
-    assert is_tensor(value.type)
-    return tuple(sizes_of(value.type))
+    return tuple(sizes_of(tensor_of(value)))
 
 
 def dtype_of(value: SSAValue) -> str:
-    assert is_tensor(value.type)
-    return dtype_name(value.type.element_type)
+    return dtype_name(tensor_of(value).element_type)
 
 
 def result_dtype(op: TorchOp, arguments: Mapping[str, Any] | None = None) -> str:
@@ -318,8 +316,7 @@ def _operands(arguments: Mapping[str, Any]) -> list[TensorType | bool | int | fl
     found = list[TensorType | bool | int | float]()
     for name, argument in arguments.items():
         if isa(argument, SSAValue):
-            assert is_tensor(argument.type)
-            found.append(argument.type)
+            found.append(tensor_of(argument))
         elif name in _OPERANDS and _is_number(argument):
             found.append(1 if isinstance(argument, Polynomial) else argument)
     return found

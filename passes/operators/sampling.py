@@ -9,7 +9,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, sizes, tensor_of, tensor_type
 from fxc.dialects.attributes.values import Tree, dtype_attr, float_attr, int_attr, isa
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
@@ -25,7 +25,7 @@ class RandomNumbers:
     def __init__(self, op: TorchOp, seed: SSAValue, streams: Iterator[int]) -> None:
         self.op, self.seed, self.streams = op, seed, streams
         self.parts = list[TorchOp]()
-        [self.type, *_] = [result.type for result in op.results]
+        self.type = tensor_of(op.results[0])
 
     @property
     def dtype(self) -> str:
@@ -41,7 +41,6 @@ class RandomNumbers:
 
     def like_result(self, name: str) -> TensorType:
         """The type of the result in another dtype."""
-        assert is_tensor(self.type)
         return tensor_type(name, sizes(self.type), None, device(self.type))
 
     def call(self, operator: str, arguments: Sequence[Tree], name: str) -> SSAValue:
@@ -52,7 +51,6 @@ class RandomNumbers:
 
     def uniform(self, name: str) -> SSAValue:
         """Uniform random numbers in [0, 1)."""
-        assert is_tensor(self.type)
         shape = [int_attr(size) for size in sizes(self.type) if isinstance(size, int)]
         return self.call("fxc.uniform.default", [self.seed, shape, int_attr(next(self.streams)), dtype_attr(name)], name)
 

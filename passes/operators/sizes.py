@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, TensorType, Unrealized
 from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in, sizes_of
-from fxc.dialects.attributes.types import Dim, IntType, is_tensor, sizes
+from fxc.dialects.attributes.types import Dim, IntType, dims_of, is_tensor, sizes
 from fxc.passes.analysis.size_values import value_of_size
 from fxc.passes.operators.scalars import Uncovered
 
@@ -63,8 +63,7 @@ class Sizes:
     def _index(self, value: SSAValue, name: str) -> SSAValue:
         if isinstance(value.type, IntType):
             return self._add(UnrealizedConversionCastOp.create(operands=[value], result_types=[IndexType()]))
-        assert is_tensor(value.type)
-        dim = self._add(arith.ConstantOp(IntegerAttr(sizes(value.type).index(name), IndexType())))
+        dim = self._add(arith.ConstantOp(IntegerAttr(dims_of(value).index(name), IndexType())))
         return self._add(tensor.DimOp(value, dim))
 
     def _steps(self, size: Steps) -> SSAValue:

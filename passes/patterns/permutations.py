@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import Dim, device, is_tensor, sizes, strides
+from fxc.dialects.attributes.types import Dim, device, dims_of, is_tensor, sizes, strides
 from fxc.dialects.attributes.values import Tree, bool_attr, int_attr, isa
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
@@ -78,12 +78,12 @@ def _is_update(op: TorchOp, tensor: SSAValue, source: SSAValue, dim: int, count:
     types = [value.type for value in (tensor, source, op.results[0])]
     if not rank(tensor) or not all(is_tensor(type) and strides(type) is None and "" not in sizes(type) for type in types):
         return False
-    shape = sizes(tensor.type)  # type: ignore[arg-type]
-    return dtype(types[0]) == dtype(types[1]) and sizes(source.type) == (*shape[:dim], *count, *shape[dim + 1 :])  # type: ignore[arg-type]
+    shape = dims_of(tensor)
+    return dtype(types[0]) == dtype(types[1]) and dims_of(source) == (*shape[:dim], *count, *shape[dim + 1 :])
 
 
 def _sum(op: TorchOp, tensor: SSAValue, dim: int, index: SSAValue, source: SSAValue) -> tuple[TorchOp, TorchOp]:
-    type = dense_like(source.type, sizes(source.type))  # type: ignore[arg-type]
+    type = dense_like(source.type, dims_of(source))
     args: list[Tree] = [tensor, int_attr(dim), index]
     gathered = torch_op("aten.index_select.default").build_call(args, {}, [type], location=op.location)
     added = torch_op("aten.add.Tensor").build_call([gathered.results[0], source], {}, [type], location=op.location)

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType, device, is_tensor, layout, sizes
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, device, dims_of, is_tensor, layout, sizes
 from fxc.dialects.attributes.values import KnownTree, NoneValueAttr, Tree, bool_attr, device_attr, int_attr, isa
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.text.call import CallOp
@@ -235,8 +235,7 @@ def _is_sizes(tree: KnownTree | None, tensor: SSAValue) -> bool:
 
 
 def _is_size(tree: Tree, tensor: SSAValue, index: int) -> bool:
-    assert is_tensor(tensor.type)
-    known = sizes(tensor.type)
+    known = dims_of(tensor)
     if not isinstance(tree, SSAValue):
         return isinstance(known[index], int) and integer(tree) == known[index]
     op = producer(tree, (*_ALL_SIZES, *_ONE_SIZE))

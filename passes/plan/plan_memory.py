@@ -51,7 +51,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import BORROWS, ONCE, SHORT_LIVED
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import is_tensor, tensor_of
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, FreeOp, aligned, released, storage_bytes
@@ -240,18 +240,13 @@ class Outside:
             self._start[result] = place
         if isinstance(op, CallOp):
             for there, bytes in taken.get(op.callee.string_value(), {}).items():
-                if (rest := bytes - sum(_bytes(result) for result in made if _device(result) == there)) > 0:
+                if (rest := bytes - sum(_bytes(result) for result in made if types.device(tensor_of(result)) == there)) > 0:
                     self.of[there].append(LiveRange(rest, place, place + 1))
         for tensor in self._names.step(op):
             self._end(tensor, place)
 
     def _end(self, tensor: SSAValue, place: int) -> None:
-        self.of[_device(tensor)].append(LiveRange(_bytes(tensor), self._start.pop(tensor), place))
-
-
-def _device(value: SSAValue) -> str:
-    assert is_tensor(value.type)
-    return types.device(value.type)
+        self.of[types.device(tensor_of(tensor))].append(LiveRange(_bytes(tensor), self._start.pop(tensor), place))
 
 
 def _bytes(value: SSAValue) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import Dim, is_tensor, sizes
+from fxc.dialects.attributes.types import Dim, dims_of, is_tensor, sizes
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.effects import EQUAL_SHAPES
@@ -26,7 +26,6 @@ def broadcasts(op: TorchOp) -> bool:
 
 def accepts_smaller(op: TorchOp, large: SSAValue, small: SSAValue) -> bool:
     """Whether the types of the results of ``op`` stay equal where ``small`` replaces ``large``, which is ``small`` expanded."""
-    assert is_tensor(large.type)
     tensors = [small if operand is large else operand for operand in op.operands if is_tensor(operand.type)]
     types = [tensor.type for tensor in tensors if is_tensor(tensor.type)]
     # Whether op certainly computes in the dtype name. A conversion first would give an expanded tensor new strides.
@@ -37,8 +36,8 @@ def accepts_smaller(op: TorchOp, large: SSAValue, small: SSAValue) -> bool:
         not rank(small) and any(dtype(type) != dtype(small.type) for type in types)
     ):
         return False  # a 0-d tensor has a lower priority in dtype promotion
-    added = len(sizes(large.type)) - (rank(small) or 0)
-    if 1 in sizes(large.type)[:added]:
+    added = len(dims_of(large)) - (rank(small) or 0)
+    if 1 in dims_of(large)[:added]:
         return False  # a new dimension of size 1 has a stride, which may become the stride of the result
     shape = broadcast([sizes(type) for type in types])
     return shape is not None and all(is_tensor(r.type) and sizes(r.type) == shape for r in op.results)

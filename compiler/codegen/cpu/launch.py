@@ -19,7 +19,7 @@ from fxc.codegen.cpu.memory_rules import messages
 from fxc.dialects import plan
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import tensor_of
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
@@ -86,8 +86,7 @@ def _loaded(text: str, name: str, features: CpuFeatures) -> int:
 
 def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
     """The tensor that the launch passes for a pointer; None if it is not a tensor with known strides on the CPU."""
-    type = value.type
-    assert is_tensor(type)
+    type = tensor_of(value)
     sizes, steps = tuple(sizes_of(type)), tuple(strides_of(type))
     if not plan.has_known_steps(type) or types.device(type) != "cpu":
         return None

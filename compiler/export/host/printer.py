@@ -17,7 +17,7 @@ from fxc.bridge.values import run_time_constant, value_of
 from fxc.codegen.cpu.memory_rules import messages
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import SHORT_LIVED
-from fxc.dialects.attributes.types import IntType, is_tensor
+from fxc.dialects.attributes.types import IntType, is_tensor, tensor_of
 from fxc.dialects.attributes.values import RegionAttr, Tree, isa
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
@@ -192,8 +192,7 @@ def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
     if op.arena is not None:
         _in_arena(p, op, op.buffer, op.start())
         return
-    type = op.buffer.type
-    assert is_tensor(type)
+    type = tensor_of(op.buffer)
     numbers = {number.type.expression.data: p.env[number] for number in op.numbers if isinstance(number.type, IntType)}
     make, arguments = p.host.allocation(type, numbers, is_short_lived=SHORT_LIVED in op.attributes)
     p.emit(f"{p.define(op.buffer, node_name(op.location))} = {make}({arguments})")
@@ -208,8 +207,7 @@ def _in_arena(p: FunctionPrinter, op: Operation, value: SSAValue, start: int) ->
 
 
 def _view(p: FunctionPrinter, op: ViewOp) -> None:
-    type = op.result.type
-    assert is_tensor(type)
+    type = tensor_of(op.result)
     if (alloc := alloc_in_arena(op.result)) is not None:
         _in_arena(p, op, op.result, alloc.start())
         return
@@ -353,8 +351,7 @@ def _return(p: FunctionPrinter, op: func.ReturnOp) -> None:
 
 
 def _bring(p: FunctionPrinter, op: BringOp) -> None:
-    assert is_tensor(op.result.type)
-    device = p.host.globals.constant(torch.device(types.device(op.result.type)))
+    device = p.host.globals.constant(torch.device(types.device(tensor_of(op.result))))
     p.emit(f"{p.define(op.result)} = {p.env[op.source]}.to({device})")
 
 

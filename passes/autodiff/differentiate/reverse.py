@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import IntType, is_tensor, sizes
+from fxc.dialects.attributes.types import IntType, dims_of
 from fxc.dialects.attributes.values import MemoryFormatAttr, Tree, bool_attr, enum_attr, int_attr, str_attr
 from fxc.dialects.autodiff import (
     AddOp,
@@ -166,7 +166,7 @@ class ReverseDerivative:
         body = Block()
         yielded: list[SSAValue] = [gradient] * len(values)
         assert isinstance(op, PositionalCall)
-        if isinstance(op, SumToSizeOp) and sizes(values[0].type) != sizes(gradient.type):  # type: ignore[arg-type]
+        if isinstance(op, SumToSizeOp) and dims_of(values[0]) != dims_of(gradient):
             expand = op_class("torch.aten.expand_as.default")
             assert expand is not None and issubclass(expand, TorchOp)
             call = expand.build_call([gradient, values[0]], {}, [values[0].type])
@@ -295,9 +295,8 @@ def _defined(block: Block) -> Iterator[SSAValue]:
 
 def _size(value: SSAValue, ops: list[Operation]) -> list[Tree]:
     """The size of ``value`` as arguments of a call. Queries of symbolic sizes are appended to ``ops``."""
-    assert is_tensor(value.type)
     found = list[Tree]()
-    for dim, size in enumerate(sizes(value.type)):
+    for dim, size in enumerate(dims_of(value)):
         if isinstance(size, str):
             query = op_class("torch.aten.sym_size.int")
             assert query is not None and issubclass(query, TorchOp)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_of, tensor_type
 from fxc.dialects.attributes.values import Tree, bool_attr, int_attr, isa
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
@@ -71,9 +71,8 @@ def _put_with_view(op: TorchOp, instead: TorchOp) -> None:
     """Replace ``op`` by ``instead``, whose elements are the same in the same order, and a view if the shape differs."""
     result, parts = op.results[0], [instead]
     if instead.results[0].type != result.type:
-        assert is_tensor(result.type)
-        shape = [int_attr(size) for size in result.type.get_shape()]
-        parts.append(torch_op(_VIEW).build_call([instead.results[0], shape], {}, [result.type], location=op.location))
+        shape = [int_attr(size) for size in tensor_of(result).get_shape()]
+        parts.append(torch_op(_VIEW).build_call([instead.results[0], shape], {}, [tensor_of(result)], location=op.location))
     put_in_place(op, parts, [(result, parts[-1].results[0])])
 
 
@@ -163,6 +162,5 @@ def _add_rows(op: TorchOp, total: Tree, gradient: TorchOp | None) -> bool:
 
 
 def _view(value: SSAValue, shape: tuple[int, ...]) -> TorchOp:
-    assert is_tensor(value.type)
-    type = tensor_type(dtype_name(value.type.element_type), shape)
+    type = tensor_type(dtype_name(tensor_of(value).element_type), shape)
     return torch_op("aten.view.default").build_call([value, [*map(int_attr, shape)]], {}, [type])

@@ -16,7 +16,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import names_in
-from fxc.dialects.attributes.types import IntType, is_tensor, overlaps, strides
+from fxc.dialects.attributes.types import IntType, is_tensor, overlaps, strides, tensor_of
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -393,8 +393,7 @@ def _reduced(op: Operation) -> tuple[int, ...]:
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert is_tensor(value.type)
-    return assumed(value.type.get_shape())
+    return assumed(tensor_of(value).get_shape())
 
 
 def _real(shape: Sequence[int]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import IntType, is_tensor, sizes
+from fxc.dialects.attributes.types import IntType, dims_of, is_tensor, sizes, tensor_of
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import torch_op
@@ -87,8 +87,8 @@ class ChunkMotion:
         return list(chunks.values())
 
     def chunk_of(self, value: SSAValue, chunk: TorchOp, producer: TorchOp) -> TorchOp:
-        dim = _dim(chunk) - len(_sizes(producer.results[0]))
-        bound = {**chunk.bound(), "self": value, "dim": int_attr(dim % len(_sizes(value)))}
+        dim = _dim(chunk) - len(dims_of(producer.results[0]))
+        bound = {**chunk.bound(), "self": value, "dim": int_attr(dim % len(dims_of(value)))}
         new = chunk.rebuilt(bound)
         types = self.context.semantics.infer(new)
         if len(types) != len(new.results):
@@ -119,12 +119,12 @@ class ChunkMotion:
 
 def _cut_operands(chunk: TorchOp, producer: TorchOp) -> list[SSAValue]:
     """The operands that vary along the chunked dimension; none where that is unknown for one."""
-    dim, cut = _dim(chunk) - len(_sizes(producer.results[0])), list[SSAValue]()
-    whole = _sizes(producer.results[0])[dim]
+    dim, cut = _dim(chunk) - len(dims_of(producer.results[0])), list[SSAValue]()
+    whole = dims_of(producer.results[0])[dim]
     for value in dict.fromkeys(producer.operands):
-        if not is_tensor(value.type) or len(_sizes(value)) < -dim or _sizes(value)[dim] == 1:
+        if len(dims_of(value)) < -dim or dims_of(value)[dim] == 1:
             continue
-        if _sizes(value)[dim] != whole or whole == "":
+        if dims_of(value)[dim] != whole or whole == "":
             return []
         cut.append(value)
     return cut
@@ -133,12 +133,7 @@ def _cut_operands(chunk: TorchOp, producer: TorchOp) -> list[SSAValue]:
 def _dim(chunk: TorchOp) -> int:
     dim = chunk.argument("dim")
     known = 0 if dim is None else integer(dim)
-    return (known or 0) % max(len(_sizes(chunk.operands[0])), 1)
-
-
-def _sizes(value: SSAValue) -> Sequence[int | str]:
-    assert is_tensor(value.type)
-    return sizes(value.type)
+    return (known or 0) % max(len(dims_of(chunk.operands[0])), 1)
 
 
 def _facts(type: Attribute) -> tuple[object, ...]:
@@ -176,8 +171,7 @@ def _answers(query: TorchOp, op: Operation) -> Sequence[tuple[Operation, int]] |
     """For each result of ``query`` a detached op and the index of its equal result; None where there is none."""
     if (known := answer(query)) is not None:
         return [(ConstantOp.of(known, query.results[0].type), 0)]
-    type = op.results[0].type
-    assert is_tensor(type)
+    type = tensor_of(op.results[0])
     sources = [_source(op, dim - len(type.get_shape())) for dim in range(len(type.get_shape()))]
     dims = range(-len(sources), 0)
     same = next((value for value in op.operands if dims and all(_has_size(op, value, dim) for dim in dims)), None)
@@ -203,8 +197,7 @@ def _one_size(
         return ConstantOp.of(int_attr(size), type)
     if (source := sources[dim]) is None:
         return None
-    assert is_tensor(source.type)
-    place = dim % len(known) - len(known) + len(source.type.get_shape())
+    place = dim % len(known) - len(known) + len(tensor_of(source).get_shape())
     return torch_op("aten.sym_size.int").build_call([source, int_attr(place)], {}, [type])
 
 
@@ -215,8 +208,7 @@ def _source(op: Operation, dim: int) -> SSAValue | None:
 
 def _has_size(op: Operation, value: SSAValue, dim: int) -> bool:
     """Whether ``value`` certainly has the size of the result along ``dim``, by its type or because all others have size 1."""
-    result = op.results[0].type
-    assert is_tensor(result)
+    result = tensor_of(op.results[0])
     if not is_tensor(value.type) or len(value.type.get_shape()) < -dim:
         return False
     if (size := sizes(value.type)[dim]) != "" and size == sizes(result)[dim]:

@@ -48,7 +48,16 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.attributes.types import IntType, conditions_of, device, dtype_name, is_tensor, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import (
+    IntType,
+    conditions_of,
+    device,
+    dtype_name,
+    sizes,
+    strides,
+    tensor_of,
+    tensor_type,
+)
 from fxc.dialects.attributes.values import device_attr, int_attr, str_attr
 from fxc.dialects.autodiff import FORWARD_RESULTS, OFFLOADED, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import is_random, is_view
@@ -147,8 +156,7 @@ class _Body:
 
     def moved(self, value: SSAValue, to: str) -> SSAValue:
         """A copy of ``value``, a value of the part, on another device."""
-        type = value.type
-        assert is_tensor(type)
+        type = tensor_of(value)
         there = tensor_type(dtype_name(type.element_type), sizes(type), strides(type), to)
         copy = torch_op("aten._to_copy.default").build_call([value], {"device": device_attr(to)}, [there])
         copy.location = value.owner.location if isinstance(value.owner, Operation) else value.location  # type: ignore[attr-defined]
@@ -219,8 +227,7 @@ def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, 
         """Copy what is offloaded to its device, where it is first read."""
         for value in values:
             if isinstance(value, SSAValue) and value in given and value not in backward.values:
-                assert is_tensor(value.type)
-                backward.values[value] = backward.moved(given[value], device(value.type))
+                backward.values[value] = backward.moved(given[value], device(tensor_of(value)))
 
     memory: dict[SSAValue, SSAValue] = {each: backward.argument(each, facts[each]) for each in apart}
     known = {op: backward.argument(state, _facts(state, facts)) for op, state in states.items()}

@@ -57,7 +57,7 @@ After:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -67,7 +67,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, layout, sizes, strides
+from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, layout, sizes, strides, tensor_of
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
@@ -78,7 +78,7 @@ from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.lower_scans.scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, ScanKernel, ScanLayout
 from fxc.passes.kernels.source_lines import notes
-from fxc.passes.kernels.tiling.arguments import access, element_of, tensor_of
+from fxc.passes.kernels.tiling.arguments import access, element_of
 from fxc.passes.operators.scalars import DTYPES, FLOATS, HALVES, INTEGERS
 from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.functions import fresh_names, outside_derivatives
@@ -134,7 +134,7 @@ def _is_dense(type: Attribute) -> bool:
 
 def _kernel(op: TorchOp, target: TargetAttr, name: str) -> KernelOp:
     kind, source, values = KINDS[operator_of(op).scan], op.operands[0], op.results[0]
-    shape, dim = _shape(source), integer(op.bound()["dim"])
+    shape, dim = tensor_of(source).get_shape(), integer(op.bound()["dim"])
     assert dim is not None
     steps = list(zip(_steps(source), _steps(values), strict=True))
     others = tuple((size, step) for i, (size, step) in enumerate(zip(shape, steps, strict=True)) if i != dim % len(shape))
@@ -168,10 +168,6 @@ def _dtype(value: SSAValue) -> str:
     return dtype_name(element_of(value))
 
 
-def _shape(value: SSAValue) -> Sequence[int]:
-    return tensor_of(value).get_shape()
-
-
 def _steps(value: SSAValue) -> list[int]:
     given = strides(tensor_of(value))
-    return [int(step) for step in (contiguous_strides(_shape(value)) if given is None else given)]
+    return [int(step) for step in (contiguous_strides(tensor_of(value).get_shape()) if given is None else given)]

@@ -15,11 +15,11 @@ from xdsl.ir.affine import AffineBinaryOpKind, AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, combined, names_in, sizes_of, strides_of
-from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, tensor_type
+from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, tensor_of, tensor_type
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import KernelOp, LastProgramOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
 from fxc.dialects.tile.kernel import ACCESS, INIT, SIZE
-from fxc.passes.kernels.tiling.arguments import access, tensor_of
+from fxc.passes.kernels.tiling.arguments import access
 from fxc.passes.kernels.tiling.choices import power_of_two
 from fxc.passes.kernels.tiling.dynamic import extent, fixed, symbolic_sizes
 from fxc.passes.kernels.tiling.loop_nests import LoopPlan
@@ -44,10 +44,9 @@ class Pieces:
         assert is_tensor(type)
         first: Steps = 0
         for piece in op.inputs:
-            assert is_tensor(piece.type)
             self.whole[piece] = op.result
             self.places[piece] = (type, first * strides_of(type)[dim])
-            first = first + sizes_of(piece.type)[dim]
+            first = first + sizes_of(tensor_of(piece))[dim]
 
 
 @dataclass(frozen=True)

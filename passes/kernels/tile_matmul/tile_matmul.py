@@ -62,7 +62,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import device, is_tensor
+from fxc.dialects.attributes.types import device, tensor_of
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, is_autotuned, target_of
@@ -192,8 +192,7 @@ def make_product(module: ModuleOp, product: Product, around: Surroundings, block
 
 
 def _is_on_gpu(product: Product) -> bool:
-    assert is_tensor(product.result.type)
-    return device(product.result.type).startswith("cuda")
+    return device(tensor_of(product.result)).startswith("cuda")
 
 
 def _requested(op: Operation) -> Blocks | None:

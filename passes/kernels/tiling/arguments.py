@@ -8,16 +8,10 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import names_in
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import tensor_of
 from fxc.dialects.tile import KernelOp, PtrType, ReturnOp
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
 from fxc.passes.kernels.tiling.dynamic import extent
-
-
-def tensor_of(value: SSAValue) -> TensorType:
-    """The type of a tensor."""
-    assert is_tensor(value.type)
-    return value.type
 
 
 def element_of(value: SSAValue) -> Attribute:

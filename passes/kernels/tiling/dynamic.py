@@ -22,7 +22,7 @@ from fxc.dialects.attributes.size_polynomials import (
     strides_of,
     value_at,
 )
-from fxc.dialects.attributes.types import IntType, is_tensor
+from fxc.dialects.attributes.types import IntType, is_tensor, tensor_of
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.analysis.index.maps import form_of
 from fxc.passes.analysis.index.ranges import Ranges
@@ -75,8 +75,7 @@ def loop_sizes(op: linalg.GenericOp) -> dict[int, Steps]:
     """The number of steps of each loop of ``op``."""
     found = dict[int, Steps]()
     for value, attribute in zip(op.operands, op.indexing_maps, strict=True):
-        assert is_tensor(value.type)
-        for place, size in zip(attribute.data.results, sizes_of(value.type), strict=True):
+        for place, size in zip(attribute.data.results, sizes_of(tensor_of(value)), strict=True):
             if isinstance(place, AffineDimExpr):
                 found[place.position] = size
     return dict(sorted(found.items()))

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import Steps, names_of
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import tensor_of
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.kernels.tiling.dynamic import address, collapsed, extent, typical
 from fxc.passes.kernels.tiling.gathers import forms_of
@@ -176,8 +176,7 @@ class LoopPlan:
         return last
 
     def _form(self, value: SSAValue, index: Sequence[AffineExpr], stage: Stage) -> Form:
-        assert is_tensor(value.type)
-        type, first = self.places.get(value, (value.type, 0))
+        type, first = self.places.get(value, (tensor_of(value), 0))
         return address(type, index, stage.sizes) + Form(first)
 
     def _model(self, stages: Sequence[Stage] | None = None) -> Form:

@@ -16,7 +16,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Steps, strides_of
-from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, layout, sizes, strides
+from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, layout, sizes, strides, tensor_of
 from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import aliases, is_view
 from fxc.dialects.fusion import GroupOp, YieldOp
@@ -56,9 +56,8 @@ class Factor:
         return self._form() is not None
 
     def _form(self) -> Form | None:
-        assert is_tensor(self.value.type)
-        sizes = dict(enumerate(self.value.type.get_shape()))
-        steps = dict(enumerate(map(fixed, strides_of(self.value.type))))
+        sizes = dict(enumerate(tensor_of(self.value).get_shape()))
+        steps = dict(enumerate(map(fixed, strides_of(tensor_of(self.value)))))
         axes = {loop: [dim for dim, other in enumerate(self.loops) if other == loop] for loop in self.loops}
         return _over(Form.of(0, steps), axes, sizes)  # type: ignore[arg-type]
 
@@ -311,8 +310,7 @@ def fit(scores: Product, output: Product) -> bool:
 
 
 def _is_contiguous(value: SSAValue) -> bool:
-    assert is_tensor(value.type)
-    return strides(value.type) in (None, contiguous_strides(value.type.get_shape()))
+    return strides(tensor_of(value)) in (None, contiguous_strides(tensor_of(value).get_shape()))
 
 
 def behind_views(value: SSAValue, reader: GroupOp | None = None) -> tuple[SSAValue, list[Operation]] | None:

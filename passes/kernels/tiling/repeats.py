@@ -8,7 +8,7 @@ from xdsl.dialects import affine, arith, math, scf
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import tensor_of
 from fxc.dialects.tile import IterateOp, MathOp
 from fxc.dialects.tile.control import structure
 from fxc.passes.analysis.index.forms import Atom, Form, Symbol
@@ -56,9 +56,8 @@ def is_costly(op: Operation) -> bool:
 
 def _fits(plan: LoopPlan, holder: Stage, stage: Stage, value: SSAValue, home: Mapping[Stage, int]) -> bool:
     """Whether ``value`` of ``stage`` can be saved in the memory of the later result of ``holder``."""
-    assert is_tensor(holder.result.type)
     same_loops = plan.nests[home[stage]].loops == plan.nests[home[holder]].loops
-    return same_loops and home[stage] <= home[holder] and value.type == holder.result.type.element_type
+    return same_loops and home[stage] <= home[holder] and value.type == tensor_of(holder.result).element_type
 
 
 class Expressions:

@@ -24,7 +24,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import Steps, names_in, names_of
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import is_tensor, tensor_of
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import AccumulateOp
 from fxc.passes.analysis.index.forms import Form
@@ -112,8 +112,7 @@ class Stage:
         return list(dict.fromkeys(op.tensor for op in self.op.body.walk() if isinstance(op, tensor.ExtractOp)))
 
     def form(self, source: SSAValue, map: AffineMap) -> Form:
-        assert is_tensor(source.type)
-        return address(source.type, map.results, self.sizes)
+        return address(tensor_of(source), map.results, self.sizes)
 
     @cached_property
     def combiner(self) -> Operation | None:

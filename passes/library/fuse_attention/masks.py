@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import Dim
+from fxc.dialects.attributes.types import Dim, dims_of
 from fxc.dialects.attributes.values import bool_attr, dtype_attr, float_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype
-from fxc.passes.library.fuse_attention.products import expanded, regrouped, sizes_of
+from fxc.passes.library.fuse_attention.products import expanded, regrouped
 from fxc.passes.library.fuse_attention.recognition import Attention, ClosedValues, Mask
 from fxc.passes.operators.scalars import LARGEST
 from fxc.passes.rewriting.insertion import insert_call
@@ -59,9 +59,9 @@ class Biases:
     def _shaped(self, mask: Mask, batch: Sequence[Dim], before: TorchOp) -> SSAValue | None:
         """The mask with four dimensions that broadcast with scores of the leading sizes ``batch``."""
         value = mask.unexpanded
-        while len(sizes_of(value)) < 2:
+        while len(dims_of(value)) < 2:
             value = insert_call(self.ctx, "aten.unsqueeze.default", [value, int_attr(0)], before)
-        leading = sizes_of(value)[:-2]
+        leading = dims_of(value)[:-2]
         if any(size != 1 for size in leading) and (1,) * (len(batch) - len(mask.batch)) + mask.batch != tuple(batch):
             value = expanded(self.ctx, value, mask.batch, before)
             return None if value is None else regrouped(self.ctx, value, batch, before)

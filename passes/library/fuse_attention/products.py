@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import Dim, is_tensor, sizes
+from fxc.dialects.attributes.types import Dim, dims_of
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -29,7 +29,7 @@ class Ordered:
 
     @property
     def sizes(self) -> tuple[Dim, ...]:
-        found = sizes_of(self.value)
+        found = dims_of(self.value)
         return tuple(found[i] for i in self.order)
 
     @property
@@ -83,7 +83,7 @@ def product_of(op: TorchOp, left: SSAValue | None = None) -> Product | None:
         if record is None or not (record.is_stacked or (record.left == "self" and not record.added)):
             return None
         factors = bound[record.left], bound[record.right]
-    counts = [len(sizes_of(value)) for value in factors]
+    counts = [len(dims_of(value)) for value in factors]
     if min(counts) < 2 or (left is not None and factors[0] is not left):
         return None
     one, other = (Ordered(value, tuple(range(count))) for value, count in zip(factors, counts, strict=True))
@@ -119,10 +119,6 @@ def _einsum(op: TorchOp, left: SSAValue | None) -> Product | None:
     return Product(op, first, second, tuple(map(natural.index, result)))
 
 
-def sizes_of(value: SSAValue) -> tuple[Dim, ...]:
-    return sizes(value.type) if is_tensor(value.type) else ()
-
-
 def static(dims: Sequence[Dim]) -> list[int] | None:
     """``dims`` if all are known."""
     known = [dim for dim in dims if isinstance(dim, int)]
@@ -131,8 +127,8 @@ def static(dims: Sequence[Dim]) -> list[int] | None:
 
 def expanded(ctx: FxcContext, value: SSAValue, batch: Sequence[Dim], before: TorchOp) -> SSAValue | None:
     """The matrices of ``value`` for each index of ``batch``; None where a size is symbolic."""
-    shape = (*batch, *sizes_of(value)[-2:])
-    if sizes_of(value) == shape:
+    shape = (*batch, *dims_of(value)[-2:])
+    if dims_of(value) == shape:
         return value
     wide = static(shape)
     return None if wide is None else insert_call(ctx, "aten.expand.default", [value, list(map(int_attr, wide))], before)
@@ -140,14 +136,14 @@ def expanded(ctx: FxcContext, value: SSAValue, batch: Sequence[Dim], before: Tor
 
 def regrouped(ctx: FxcContext, value: SSAValue, target: Sequence[Dim], before: TorchOp) -> SSAValue | None:
     """``value`` with the leading sizes ``target``, which count as many matrices; None where a size must be known."""
-    batch, target = sizes_of(value)[:-2], tuple(target)
+    batch, target = dims_of(value)[:-2], tuple(target)
     more = len(target) - len(batch)
     if target == (1,) * more + batch or batch == (1,) * -more + target:
         for _ in range(abs(more)):
             name = "aten.unsqueeze.default" if more > 0 else "aten.squeeze.dim"
             value = insert_call(ctx, name, [value, int_attr(0)], before)
         return value
-    shape = static((*target, *sizes_of(value)[-2:]))
+    shape = static((*target, *dims_of(value)[-2:]))
     if shape is None or static(batch) is None:
         return None
     return insert_call(ctx, "aten.reshape.default", [value, list(map(int_attr, shape))], before)

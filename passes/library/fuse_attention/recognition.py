@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
-from fxc.dialects.attributes.types import Dim, device, is_tensor, layout
+from fxc.dialects.attributes.types import Dim, device, dims_of, is_tensor, layout
 from fxc.dialects.attributes.values import KnownTree, Tree, int_attr, isa
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
@@ -21,7 +21,7 @@ from fxc.dialects.torch_ops.effects import DROPOUTS, is_uninitialized
 from fxc.passes.analysis.constants import Evaluation
 from fxc.passes.analysis.matching import RESHAPES, dtype, integer, is_floating, is_integral, number, producer
 from fxc.passes.analysis.size_values import facts_of
-from fxc.passes.library.fuse_attention.products import Ordered, Product, product_of, sizes_of, static
+from fxc.passes.library.fuse_attention.products import Ordered, Product, product_of, static
 from fxc.passes.operators.rules import Conversion
 from fxc.passes.operators.scalars import LARGEST
 from fxc.passes.operators.table import operator_of
@@ -105,7 +105,7 @@ class Attention:
 
 def recognize(softmax: TorchOp, closed: ClosedValues) -> Attention | str:
     """The attention that ``softmax`` belongs to, or why it belongs to none."""
-    source, rank = softmax.operands[0], len(sizes_of(softmax.results[0]))
+    source, rank = softmax.operands[0], len(dims_of(softmax.results[0]))
     if rank < 2 or integer(softmax.argument("dim")) not in (-1, rank - 1):
         return "the softmax is not along the last dimension"
     down = _probabilities(softmax)
@@ -115,7 +115,7 @@ def recognize(softmax: TorchOp, closed: ClosedValues) -> Attention | str:
     for product, steps in _scores(source, 0):
         found = Attention(softmax, product, output, product.factor)
         reason = _read(found, steps, closed)
-        found.batches += [sizes_of(value)[:-2] for value in passed]
+        found.batches += [dims_of(value)[:-2] for value in passed]
         found.dtypes.update(dtype(value.type) for value in passed)
         return reason or _mismatch(found) or found
     return "the scores are no product, or have another use"
@@ -158,7 +158,7 @@ def _passes_on(op: TorchOp, value: SSAValue) -> bool:
     [result] = op.results
     if not is_floating(result.type):
         return False
-    before, after = sizes_of(value), sizes_of(result)
+    before, after = dims_of(value), dims_of(result)
     if not (is_tensor(value.type) and is_tensor(result.type)) or device(value.type) != device(result.type):
         return False
     if op.operator in _RESHAPES:
@@ -176,7 +176,7 @@ def _scores(value: SSAValue, depth: int) -> Iterator[tuple[Product, list[tuple[T
         yield product, []
         return
     for operand in dict.fromkeys(op.operands):
-        is_same = sizes_of(operand) == sizes_of(value) or op.operator in _RESHAPES
+        is_same = dims_of(operand) == dims_of(value) or op.operator in _RESHAPES
         if is_same and is_floating(operand.type) and operand.owner.parent_op() is op.parent_op():
             for product, steps in _scores(operand, depth + 1):
                 yield product, [*steps, (op, operand)]
@@ -187,13 +187,13 @@ def _read(found: Attention, steps: Sequence[tuple[TorchOp, SSAValue]], closed: C
     if found.scores.order != tuple(range(len(found.scores.order))):
         return "the scores are in another order"
     first = found.scores.op.results[0]
-    found.batches.append(sizes_of(first)[:-2])
+    found.batches.append(dims_of(first)[:-2])
     found.dtypes.add(dtype(first.type))
     if found.scores.added is not None:
         found.masks.append(Mask(found.scores.added, found.batches[-1]))
     for op, value in steps:
         scores = op.results[0]
-        batch, bound = sizes_of(scores)[:-2], op.bound()
+        batch, bound = dims_of(scores)[:-2], op.bound()
         other = _other(bound, value)
         if _passes_on(op, value):
             if found.masks and dtype(scores.type) not in (dtype(value.type), "float32", "float64"):
@@ -212,7 +212,7 @@ def _read(found: Attention, steps: Sequence[tuple[TorchOp, SSAValue]], closed: C
             is_known = number(bound.get("alpha", int_attr(1))) == 1 and (is_sum or bound["self"] is value)
             if not is_known or not isa(other, SSAValue):
                 return f"{op.operator} is no sum of scores and a mask"
-            if not sizes_of(other):
+            if not dims_of(other):
                 return "a number is added to the scores"
             found.masks.append(Mask(other, batch, is_negated=not is_sum))
         elif op.operator in _FILLS:
@@ -249,7 +249,7 @@ def _fill(op: TorchOp, value: SSAValue, batch: tuple[Dim, ...], closed: ClosedVa
         return f"{op.operator} fills the scores with a number that is not the lowest"
     if low < lowest:
         low = -math.inf  # what it is in this precision
-    if not isa(condition, SSAValue) or dtype(condition.type) != "bool" or not sizes_of(condition):
+    if not isa(condition, SSAValue) or dtype(condition.type) != "bool" or not dims_of(condition):
         return f"the condition of {op.operator} is no tensor of bools"
     return Mask(condition, batch, low, inverted)
 
@@ -306,7 +306,7 @@ class ClosedValues:
         op = value.owner
         if isinstance(op, ConstantOp):
             return op.value if isinstance(op.value, TensorLiteralAttr) else None
-        sizes = [size for size in sizes_of(value) if isinstance(size, int)]
+        sizes = [size for size in dims_of(value) if isinstance(size, int)]
         if not isinstance(op, TorchOp) or len(op.results) != 1 or not depth or math.prod(sizes) > _ELEMENTS:
             return None
         if op.regions or not is_pure(op) or is_uninitialized(op) or not is_tensor(value.type):
@@ -326,7 +326,7 @@ class ClosedValues:
 
     def elements(self, value: SSAValue) -> NDArray[np.floating[Any]] | None:
         """The elements of a tensor of floating-point numbers; None where they are not known."""
-        name, literal, shape = dtype(value.type), self.literal(value), static(sizes_of(value))
+        name, literal, shape = dtype(value.type), self.literal(value), static(dims_of(value))
         if literal is None or shape is None or name not in ("float64", "float32", "float16", "bfloat16"):
             return None
         if name == "bfloat16":

@@ -8,13 +8,13 @@ from math import prod
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.attributes.types import Dim, is_tensor, strides
+from fxc.dialects.attributes.types import Dim, dims_of, is_tensor, strides, tensor_of
 from fxc.dialects.attributes.values import bool_attr, enum_attr, float_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import RESHAPES, dtype, integer, number, producer
 from fxc.passes.library.fuse_attention.masks import Biases, guard
-from fxc.passes.library.fuse_attention.products import Ordered, expanded, regrouped, sizes_of, static
+from fxc.passes.library.fuse_attention.products import Ordered, expanded, regrouped, static
 from fxc.passes.library.fuse_attention.recognition import SAFE, Attention
 from fxc.passes.library.strided_users import types_with_steps
 from fxc.passes.rewriting.insertion import insert_call
@@ -76,8 +76,7 @@ class Replacement:
 
     def rows(self, value: SSAValue) -> SSAValue:
         """``value`` with adjacent elements in its last dimension, which the fused kernel needs."""
-        assert is_tensor(value.type)
-        steps = strides(value.type)
+        steps = strides(tensor_of(value))
         if steps is None or steps[-1] == 1:
             return value
         return self.call("aten.clone.default", value, memory_format=enum_attr("contiguous_format"))
@@ -93,7 +92,7 @@ class Replacement:
             return None
         made = Ordered(moved, self.found.output.order).insert(self.ctx, self.op)
         assert is_tensor(old)
-        if sizes_of(made) != sizes_of(self.op.results[0]) or dtype(made.type) != dtype(old):
+        if dims_of(made) != dims_of(self.op.results[0]) or dtype(made.type) != dtype(old):
             self.reason = "the fused operator has a result of another type"
             return None
         self.reason = "the strides of the result would change"
@@ -105,11 +104,10 @@ def fitted(ctx: FxcContext, made: SSAValue, op: TorchOp) -> SSAValue | None:
     old = op.results[0]
     if made.type == old.type or types_with_steps(ctx, {old: made.type}, copies=True) is not None:
         return made
-    assert is_tensor(old.type)
-    steps = static(strides(old.type) or ())
+    steps = static(strides(tensor_of(old)) or ())
     if steps is None:
         return None
-    order = sorted(range(len(steps)), key=lambda dim: -steps[dim]) if steps else list(range(len(sizes_of(made))))
+    order = sorted(range(len(steps)), key=lambda dim: -steps[dim]) if steps else list(range(len(dims_of(made))))
     made = Ordered(made, tuple(order)).insert(ctx, op)
     made = insert_call(ctx, "aten.clone.default", [made], op, {"memory_format": enum_attr("contiguous_format")})
     made = Ordered(made, tuple(map(order.index, range(len(order))))).insert(ctx, op)
@@ -149,8 +147,8 @@ def _ungrouped(heads: Ordered) -> tuple[Ordered, int | None]:
     added = None if wide is None else producer(wide.operands[0], ("aten.unsqueeze.default",))
     if wide is None or added is None or heads.order[:2] != (0, 1):
         return heads, None
-    (batch, count, *rest), shape = sizes_of(added.operands[0]) or ("", "", ""), sizes_of(wide.results[0])
-    whole, times = sizes_of(heads.value), shape[2] if len(shape) == 5 else None
+    (batch, count, *rest), shape = dims_of(added.operands[0]) or ("", "", ""), dims_of(wide.results[0])
+    whole, times = dims_of(heads.value), shape[2] if len(shape) == 5 else None
     if integer(added.argument("dim")) not in (2, -3) or not isinstance(count, int) or not isinstance(times, int):
         return heads, None
     if shape != (batch, count, times, *rest) or whole != (batch, count * times, *rest) or "" in shape:

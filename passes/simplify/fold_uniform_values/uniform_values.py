@@ -8,7 +8,17 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from fxc.dialects.attributes.types import VALUE, device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import (
+    VALUE,
+    device,
+    dims_of,
+    dtype_name,
+    is_tensor,
+    layout,
+    sizes,
+    strides,
+    tensor_type,
+)
 from fxc.dialects.attributes.values import Tree, device_attr, dtype_attr, int_attr, isa
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.context import FxcContext
@@ -104,11 +114,10 @@ class UniformValues:
 
     def shape_like(self, op: Operation, result: SSAValue) -> Tree | None:
         """The sizes of ``result``: static, or those of an operand with equal ones."""
-        assert is_tensor(result.type)
-        shape = sizes(result.type)
+        shape = dims_of(result)
         if all(isinstance(size, int) for size in shape):
             return [int_attr(size) for size in shape if isinstance(size, int)]
-        known = (self.shapes[value] for value in op.operands if value in self.shapes and sizes(value.type) == shape)  # type: ignore[arg-type]
+        known = (self.shapes[value] for value in op.operands if value in self.shapes and dims_of(value) == shape)
         return next(known, None) if "" not in shape else None
 
     def fold(self) -> None:
