@@ -49,6 +49,12 @@ class _TargetAttr(ParametrizedAttribute):
     """``#target.cpu<threads = 2, features = "+avx2">``: integers and strings by name."""
 
     DEFAULTS: ClassVar[Mapping[str, int | str]] = {}
+    DEVICE: ClassVar[str]
+    """The type of its devices in PyTorch."""
+
+    def gains_in_channels_last(self, dtype: str | None) -> bool:
+        """Whether the library of this machine has fast convolutions of images of ``dtype`` in channels_last."""
+        return dtype in ("float32", "bfloat16", "float16")
 
     @classmethod
     def of(cls, **fields: int | str):
@@ -101,6 +107,7 @@ class CpuAttr(_TargetAttr):
     """
 
     name = "target.cpu"
+    DEVICE: ClassVar = "cpu"
     vector_bits: IntegerAttr
     threads: IntegerAttr
     l1: IntegerAttr
@@ -149,6 +156,7 @@ class GpuAttr(_TargetAttr):
     """
 
     name = "target.gpu"
+    DEVICE: ClassVar = GPU
     arch: StringAttr
     warp: IntegerAttr
     multiprocessors: IntegerAttr
@@ -168,6 +176,9 @@ class GpuAttr(_TargetAttr):
             "units": 64, "matrix": 1024, "clock": 1410, "bandwidth": 1555, "launch": 5000, "event": 3000, "atomic": 2,
         }
     )  # fmt: skip
+
+    def gains_in_channels_last(self, dtype: str | None) -> bool:
+        return self.arch.data.startswith("sm_") and super().gains_in_channels_last(dtype)  # cuDNN; MIOpen was not measured
 
     def additions(self) -> float:
         """Additions of 32-bit floats per nanosecond."""

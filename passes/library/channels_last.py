@@ -8,9 +8,9 @@ from math import prod
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import device, is_tensor
+from fxc.dialects.attributes.types import device, tensor_of
 from fxc.dialects.attributes.values import KnownTree, isa
-from fxc.dialects.target import GpuAttr, TargetAttr
+from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integers, number
 from fxc.passes.library.layouts import is_image
@@ -18,7 +18,7 @@ from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
 
 CONVOLUTIONS = (Role.CONVOLUTION, Role.CONVOLUTION_BACKWARD)
-_DTYPES = ("float32", "bfloat16", "float16")
+_ANY = CpuAttr.of()
 _SMALL = 64
 """Channels up to which a GPU gains nothing from channels_last."""
 _FEW = 300
@@ -35,10 +35,10 @@ def gain_in_channels_last(function: FuncOp, target: TargetAttr | None) -> Set[To
     calls = [op for op in function.walk() if isinstance(op, TorchOp) and role_of(op) in CONVOLUTIONS]
     if target is None or not calls:
         return frozenset()
-    if isinstance(target, GpuAttr) and not (target.arch.data.startswith("sm_") and _gains_on_gpu(function, calls)):
+    if isinstance(target, GpuAttr) and not _gains_on_gpu(function, calls):
         return frozenset()
-    place = "cuda" if isinstance(target, GpuAttr) else "cpu"
-    return {op for op in calls if is_able(op) and all(device(image.type).split(":")[0] == place for image in images_of(op))}  # type: ignore[arg-type]
+    able = (op for op in calls if is_able(op, target))
+    return {op for op in able if all(device(tensor_of(each)).split(":")[0] == target.DEVICE for each in images_of(op))}
 
 
 def images_of(op: TorchOp) -> list[SSAValue]:
@@ -46,25 +46,25 @@ def images_of(op: TorchOp) -> list[SSAValue]:
     return [value for name in ("grad_output", "input") if isa(value := op.bound().get(name), SSAValue)]
 
 
-def is_able(op: TorchOp) -> bool:
+def is_able(op: TorchOp, target: TargetAttr = _ANY) -> bool:
     """Whether ``op`` computes a convolution of images, or its gradients, well in channels_last.
 
     oneDNN's kernels for it return wrong numbers for some results of one column, and crash for some windows without a pixel.
     Not where the gradient of the weight, which is copied to the layout of the weight, is larger than the images.
     """
-    given, images = op.bound(), images_of(op)
+    given, images, gains = op.bound(), images_of(op), target.gains_in_channels_last
     weight, padding, steps = given["weight"], pair(given.get("padding"), 0), pair(given.get("dilation"), 1)
-    if not isa(weight, SSAValue) or not all(is_image(x.type) and dtype(x.type) in _DTYPES for x in (weight, *images)):
+    if not isa(weight, SSAValue) or not all(is_image(x.type) and gains(dtype(x.type)) for x in (weight, *images)):
         return False
     if number(given.get("transposed")) or padding is None or steps is None:
         return False
-    if any(shape_of(image)[3] == 1 for image in (*images, op.results[0]) if is_image(image.type)):
+    if any(_shape(image)[3] == 1 for image in (*images, op.results[0]) if is_image(image.type)):
         return False
-    area, elements = prod(shape_of(weight)[2:]), [prod(shape_of(value)) for value in (weight, *images)]
+    area, elements = prod(_shape(weight)[2:]), [prod(_shape(value)) for value in (weight, *images)]
     if role_of(op) is Role.CONVOLUTION_BACKWARD and area > 1 and min(elements) > 0 and 2 * elements[0] > sum(elements):
         return False
-    extents = [step * (size - 1) + 1 for step, size in zip(steps, shape_of(weight)[2:], strict=True)]
-    found = zip(padding, extents, shape_of(images[-1])[2:], strict=True)
+    extents = [step * (size - 1) + 1 for step, size in zip(steps, _shape(weight)[2:], strict=True)]
+    found = zip(padding, extents, _shape(images[-1])[2:], strict=True)
     return all(2 * pad < extent <= size for pad, extent, size in found)
 
 
@@ -74,15 +74,14 @@ def pair(tree: KnownTree | None, default: int) -> list[int] | None:
     return found * (2 // len(found)) if found else None
 
 
-def shape_of(value: SSAValue) -> Sequence[int]:
+def _shape(value: SSAValue) -> Sequence[int]:
     """The sizes of a tensor, -1 where one is free."""
-    assert is_tensor(value.type)
-    return value.type.get_shape()
+    return tensor_of(value).get_shape()
 
 
 def _gains_on_gpu(function: FuncOp, calls: Sequence[TorchOp]) -> bool:
     forwards = [op for op in calls if role_of(op) is Role.CONVOLUTION]
-    known = [(number(op.argument("groups")), shape_of(op.bound()["weight"])) for op in forwards]
+    known = [(number(op.argument("groups")), _shape(op.bound()["weight"])) for op in forwards]
     shapes = [(groups, sizes) for groups, sizes in known if len(sizes) == 4]
     is_narrowing = any(2 * outer <= inner and height > 1 for _, (outer, inner, height, _) in shapes)
     is_grouped = any(groups not in (None, 1) and inner > 1 for groups, (_, inner, *_) in shapes)

@@ -30,7 +30,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -42,16 +42,16 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import dims_of, is_tensor
 from fxc.dialects.base.effects import aliases, is_pure
 from fxc.dialects.context import FxcContext
-from fxc.dialects.target import TargetAttr, target_of
+from fxc.dialects.target import target_of
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.joint_graph import mark_recomputed
 from fxc.passes.analysis.memory import Memory, writes_anything
 from fxc.passes.analysis.statistics import count
-from fxc.passes.library.channels_last import CONVOLUTIONS, gain_in_channels_last, images_of, is_able, shape_of
+from fxc.passes.library.channels_last import CONVOLUTIONS, gain_in_channels_last, images_of, is_able
 from fxc.passes.library.layouts import is_image, is_only_channels_last, laid_out
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
@@ -69,21 +69,22 @@ class PropagateLayoutsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
+        target = target_of(op) if self.convolutions else None
         for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
             if len(function.body.blocks) != 1 or writes_anything(function):
                 continue
-            before, target = _copies(function.body.block), target_of(op) if self.convolutions else None
-            gains = len(gain_in_channels_last(function, target))
+            before, gains = _copies(function.body.block), gain_in_channels_last(function, target)
             if not (gains if self.convolutions else before):
                 continue
             changed = function.clone()
-            _Propagation(ctx, changed, target).run()
+            pairs = zip(function.walk(), changed.walk(), strict=True)
+            _Propagation(ctx, changed, {new for old, new in pairs if old in gains}).run()
             after = _copies(changed.body.block)
-            if after <= before + gains:
-                _Propagation(ctx, function, target).run()
+            if after <= before + len(gains):
+                _Propagation(ctx, function, gains).run()
                 count("layout copies removed", max(before - after, 0))
                 count("layout copies left", after)
-                count("convolutions in channels_last", gains)
+                count("convolutions in channels_last", len(gains))
 
 
 def _copies(block: Block) -> int:
@@ -96,11 +97,11 @@ def _is_copy(op: Operation) -> bool:
 
 
 class _Propagation:
-    """Propagates channels_last through a block. ``last``: a value -> the same image in channels_last."""
+    """Propagates channels_last through a block. ``last``: a value -> the same image so laid out; ``gains``: where to begin."""
 
-    def __init__(self, context: FxcContext, function: FuncOp, target: TargetAttr | None) -> None:
+    def __init__(self, context: FxcContext, function: FuncOp, gains: Set[Operation]) -> None:
         self.context, self.block, self.memory = context, function.body.block, Memory(function)
-        self.last, self.gains = dict[SSAValue, SSAValue](), gain_in_channels_last(function, target)
+        self.last, self.gains = dict[SSAValue, SSAValue](), gains
 
     def run(self) -> None:
         for op in list(self.block.ops):
@@ -139,9 +140,9 @@ class _Propagation:
         found = [value for value in others if value in self.last]
         if not found or (role_of(op) in CONVOLUTIONS and not is_able(op)):
             return ()
-        sizes = [shape_of(value) for value in images if value in self.last or value not in others]
+        sizes = [dims_of(value) for value in images if value in self.last or value not in others]
         rest = [value for value in others if value not in found and not _is_small(value, images)]
-        fits = all(isinstance(value.owner, Operation) and shape_of(value) in sizes for value in rest)
+        fits = all(isinstance(value.owner, Operation) and dims_of(value) in sizes for value in rest)
         return [*found, *rest] if fits else ()
 
     def change(self, op: TorchOp, images: Sequence[SSAValue]) -> None:
@@ -192,7 +193,7 @@ class _Propagation:
 
 def _is_small(value: SSAValue, images: Sequence[SSAValue]) -> bool:
     """Whether ``value`` is broadcast to the size of another image, like a bias."""
-    return all(size == 1 for size in shape_of(value)[2:]) and any(shape_of(image) != shape_of(value) for image in images)
+    return all(size == 1 for size in dims_of(value)[2:]) and any(dims_of(image) != dims_of(value) for image in images)
 
 
 def _is_same_or_last(old: Attribute, new: Attribute) -> bool:
