@@ -6,7 +6,7 @@ PyTorch names groups by numbers, which depend on the process. A program states t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, count, product
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 from fxc.dialects.attributes.discardable import LAYOUT
 from fxc.dialects.attributes.values import str_attr
+from fxc.dialects.base.names import UniqueNames
 from fxc.dialects.dist import GroupOp, LayoutAttr, MeshOp
 from fxc.dialects.dist.mesh import lookup
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
@@ -40,11 +41,11 @@ def declare_groups(module: ModuleOp, meshes: Sequence[Any]) -> Sequence[str]:
     """Declare ``meshes``, of PyTorch, and the process groups that ``module`` names. Returns the symbol of each mesh."""
     from torch.utils._python_dispatch import _disable_current_modes
 
-    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
+    names = UniqueNames(name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr))
     symbols, declared = list[str](), list[Operation]()
     along = dict[str, tuple[str, str]]()
     for mesh in meshes:
-        symbols.append(_fresh("mesh", taken))
+        symbols.append(names.fresh("mesh"))
         axes = axes_of(mesh)
         with _disable_current_modes():
             ranks = mesh.mesh.flatten().tolist()
@@ -54,9 +55,9 @@ def declare_groups(module: ModuleOp, meshes: Sequence[Any]) -> Sequence[str]:
     for name in dict.fromkeys(filter(None, map(group_name, module.walk()))):
         if name in along:
             mesh, axis = along[name]
-            declared.append(GroupOp.along(_fresh(axis, taken), name, mesh, [axis]))
+            declared.append(GroupOp.along(names.fresh(axis), name, mesh, [axis]))
         elif (ranks := _groups().get(name)) is not None:
-            declared.append(GroupOp.of_ranks(_fresh("group", taken), name, ranks))
+            declared.append(GroupOp.of_ranks(names.fresh("group"), name, ranks))
     first = module.body.block.first_op
     if first is not None and declared:
         module.body.block.insert_ops_before(declared, first)
@@ -68,13 +69,6 @@ def axes_of(mesh: Any) -> dict[str, int]:
     given: Sequence[str] = mesh.mesh_dim_names or ()
     names = given if given and all(name.isidentifier() for name in given) else [f"axis{i}" for i in range(mesh.ndim)]
     return dict(zip(names, mesh.shape, strict=True))
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    """A symbol that is not in ``taken``, where it is added: ``name``, or that with a number."""
-    found = next(each for each in chain([name], (f"{name}_{i}" for i in count(1))) if each not in taken)
-    taken.add(found)
-    return found
 
 
 def _groups() -> dict[str, list[int]]:

@@ -29,6 +29,7 @@ from fxc.bridge.tensors import FakeWorld, symbols_of
 from fxc.bridge.values import attribute_of, constant_value, tree_of
 from fxc.dialects.attributes.types import NUMBERS, SYMBOLS, BoolType, FloatType, ValueType
 from fxc.dialects.attributes.values import Tree, int_attr, map_tree
+from fxc.dialects.base.names import UniqueNames
 from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall
 from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.text.syntax import op_text
@@ -55,6 +56,7 @@ class _Converter:
         self.world = FakeWorld(symbols if isinstance(symbols, DictionaryAttr) else None)
         self.state = ModelState(module, self.block, self.world, live)
         self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
+        self.names = UniqueNames(self.functions)
         self.env = dict[SSAValue, Any]()
         self.dead = list[Operation]()
         self.last_element = dict[Operation | Block, Operation]()
@@ -319,11 +321,7 @@ class _Converter:
         target = (op.call_target() if isinstance(op, PositionalCall) else None) or op.name
         parts = [part for part in re.split(r"[^A-Za-z0-9_]+", target) if part]
         base = parts[-1] if not isinstance(op, CallModuleOp) else self.state.class_name(target)
-        name, i = base, 0
-        while name in self.functions:
-            i += 1
-            name = f"{base}_{i}"
-        return name
+        return self.names.fresh(base)
 
     # final signature
 

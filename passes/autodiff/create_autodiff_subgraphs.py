@@ -50,6 +50,7 @@ from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.attributes.values import bool_attr
 from fxc.dialects.autodiff import AddOp, SubgraphOp, ZeroOp, gradient_type, is_differentiable
 from fxc.dialects.base.effects import aliases, has_side_effect, is_random, writes
+from fxc.dialects.base.names import UniqueNames
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.analysis.constants import is_constant
@@ -58,7 +59,7 @@ from fxc.passes.analysis.requires_grad import ARGUMENT, REQUIRES_GRAD, marked, r
 from fxc.passes.analysis.slices import Slices
 from fxc.passes.analysis.statistics import count
 from fxc.passes.autodiff.activity import Activity
-from fxc.passes.rewriting.functions import Symbols, copy_op, differentiated_functions
+from fxc.passes.rewriting.functions import copy_op, differentiated_functions, symbols_of
 from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
@@ -81,14 +82,14 @@ class CreateAutodiffSubgraphsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
-            taken, symbols = differentiated_functions(module), Symbols(module)
+            taken, symbols = differentiated_functions(module), symbols_of(module)
             for function in [inner for inner in module.body.block.ops if isinstance(inner, FuncOp)]:
                 if function.sym_name.data not in taken and len(function.body.blocks) == 1:
                     _Function(module, symbols, ctx, function, self.threshold).run()
 
 
 class _Function:
-    def __init__(self, module: ModuleOp, symbols: Symbols, context: FxcContext, function: FuncOp, threshold: int) -> None:
+    def __init__(self, module: ModuleOp, symbols: UniqueNames, context: FxcContext, function: FuncOp, threshold: int) -> None:
         self.symbols = symbols
         self.module, self.context, self.semantics = module, context, context.semantics
         self.function, self.threshold = function, threshold

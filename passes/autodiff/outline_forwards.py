@@ -81,7 +81,7 @@ from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.tile import LaunchOp
 from fxc.passes.analysis.call_graph import functions_of, symbol_users_in
 from fxc.passes.analysis.statistics import count
-from fxc.passes.rewriting.functions import Symbols
+from fxc.passes.rewriting.functions import symbols_of
 from fxc.passes.rewriting.outlining import add_implementation, extracted, implementations, is_static
 from fxc.passes.rewriting.remarks import remark
 
@@ -91,7 +91,7 @@ class OutlineForwardsPass(ModulePass):
     name = "outline-forwards"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        functions, symbols = functions_of(op), Symbols(op)
+        functions, symbols = functions_of(op), symbols_of(op)
         for subgraph in symbol_users_in(op, SubgraphOp):
             f = None if subgraph.gradient is None else functions.get(subgraph.callee.root_reference.data)
             if f is None or implementations(op, f) or not any(isinstance(inner, LaunchOp) for inner in f.walk()):

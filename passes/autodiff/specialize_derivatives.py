@@ -77,7 +77,7 @@ from fxc.dialects.entry import argument_attributes, find_entry
 from fxc.dialects.plan import BOXED
 from fxc.passes.analysis.call_graph import functions_of, symbol_users_in
 from fxc.passes.analysis.statistics import count
-from fxc.passes.rewriting.functions import Symbols
+from fxc.passes.rewriting.functions import symbols_of
 from fxc.passes.rewriting.outlining import add_implementation, extracted, implementations
 
 
@@ -92,7 +92,7 @@ class SpecializeDerivativesPass(ModulePass):
     name = "specialize-derivatives"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        functions, symbols = functions_of(op), Symbols(op)
+        functions, symbols = functions_of(op), symbols_of(op)
         for subgraph in symbol_users_in(op, SubgraphOp):
             df = None if subgraph.gradient is None else functions.get(subgraph.gradient.df.root_reference.data)
             if subgraph.gradient is None or df is None or df.is_declaration:

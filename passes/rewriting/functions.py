@@ -8,38 +8,22 @@ from itertools import count
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import SymbolOpInterface
 
 from fxc.dialects.autodiff import SubgraphOp
+from fxc.dialects.base.names import UniqueNames
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops import OperatorDeclOp
 from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
-class Symbols:
-    """The symbols of a module, and fresh ones."""
-
-    def __init__(self, module: ModuleOp) -> None:
-        self.taken, self.last = set[str](), dict[str, int]()
-        for op in module.body.block.ops:
-            symbol = op.get_trait(SymbolOpInterface)
-            if symbol is not None and (name := symbol.get_sym_attr_name(op)) is not None:
-                self.taken.add(name.data)
-
-    def fresh(self, base: str) -> str:
-        """``base``, with a number appended where that name is taken. The name is then taken."""
-        name, number = base, self.last.get(base, 0)
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        self.last[base] = number
-        return name
+def symbols_of(module: ModuleOp) -> UniqueNames:
+    """The symbols of ``module``, and fresh ones."""
+    return UniqueNames(name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr))
 
 
 def fresh_symbol(module: ModuleOp, base: str) -> str:
     """``base``, with a number appended where ``module`` has a symbol of that name."""
-    return Symbols(module).fresh(base)
+    return symbols_of(module).fresh(base)
 
 
 def differentiated_functions(module: ModuleOp) -> set[str]:
@@ -116,5 +100,5 @@ def owner_block(value: SSAValue) -> Block | None:
 
 def fresh_names(module: ModuleOp, stem: str) -> Iterator[str]:
     """Symbol names that are unused in ``module``: ``stem`` and a number."""
-    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
+    taken = symbols_of(module).taken
     return (name for number in count() if (name := f"{stem}_{number}") not in taken)

@@ -21,9 +21,10 @@ from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource, grid_
 from fxc.codegen.triton.memory import STORES, write_memory
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
 from fxc.codegen.triton.reductions import unread
-from fxc.codegen.triton.spelling import RESERVED, python_name, signature_type
+from fxc.codegen.triton.spelling import RESERVED, signature_type
 from fxc.codegen.triton.writer import HELPERS, KernelWriter, refusal
 from fxc.dialects.attributes.values import isa
+from fxc.dialects.base.names import python_name
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.tile import (
     ExpandOp,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import keyword
 import math
-import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import cast
 
@@ -26,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes.values import isa
+from fxc.dialects.base.names import UniqueNames, python_name
 from fxc.errors import KernelError
 
 _FLOATS: Mapping[type, tuple[str, str, int]] = MappingProxyType(
@@ -132,34 +132,11 @@ RESERVED = frozenset({"tl", "triton", "libdevice", "float", "range", *keyword.kw
 """Names that the printed file itself uses."""
 
 
-class UniqueNames:
-    """Generates unique names that Python allows; none is in ``taken``."""
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        self.taken = set(taken)
-
-    def new(self, hint: str | None) -> str:
-        """``hint`` as a valid Python name, with a number appended if it is taken."""
-        base = name = python_name(hint or "v0")
-        count = 0
-        while name in self.taken:
-            count += 1
-            name = f"{base}_{count}"
-        self.taken.add(name)
-        return name
-
-
 def value_names(kernel: Operation, taken: frozenset[str]) -> dict[SSAValue, str]:
     """A unique name for every value in ``kernel``, in the order of the text; none is in ``taken`` or ``RESERVED``."""
     names, unique, number = dict[SSAValue, str](), UniqueNames(taken | RESERVED), itertools.count()
     for op in kernel.walk():
         inside = (argument for region in op.regions for block in region.blocks for argument in block.args)
         for value in (*op.results, *inside):
-            names[value] = unique.new(f"v{next(number)}" if value._name is None else value._name)
+            names[value] = unique.fresh(f"v{next(number)}" if value._name is None else python_name(value._name))
     return names
-
-
-def python_name(hint: str) -> str:
-    """``hint`` with the characters replaced that are invalid in a Python name: ``arg0.1`` becomes ``arg0_1``."""
-    name = re.sub(r"\W", "_", hint, flags=re.ASCII)
-    return f"v{name}" if name[:1].isdigit() or not name else name

@@ -74,7 +74,7 @@ def kernel_code(program: Program) -> KernelCode | None:
 
 def _print_main(host: Host) -> str:
     main = host.main
-    name = host.globals.names.new("main")
+    name = host.globals.names.fresh("main")
     for value, attributes in zip(main.args, argument_attributes(main), strict=True):
         facts = ArgumentFacts.of(attributes)
         if facts.is_state and not (value.uses and reads_once(value)):

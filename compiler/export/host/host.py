@@ -22,12 +22,12 @@ from fxc.bridge.nesting import spec_of as nesting_of
 from fxc.bridge.values import torch_dtype, value_of
 from fxc.codegen.cpu.choices import shares_work
 from fxc.codegen.cpu.memory_rules import messages
-from fxc.codegen.triton.spelling import UniqueNames
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import KnownTree
 from fxc.dialects.base.effects import aliases
+from fxc.dialects.base.names import UniqueNames, python_name
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp
@@ -66,7 +66,7 @@ class Host:
             function = self.functions.get(symbol)
             if function is None or function.is_declaration:
                 raise InputError(f"@{symbol} is called, but has no body", hint="define the function or inline it away")
-            self._names[symbol] = self.globals.names.new(symbol)
+            self._names[symbol] = self.globals.names.fresh(python_name(symbol))
             self.pending.append(function)
         return self._names[symbol]
 
@@ -141,7 +141,7 @@ class Host:
     def kernel(self, name: str) -> str:
         """The name of the native function of a kernel; ``bind_kernels`` binds all of them at the end."""
         if name not in self._kernel_names:
-            self._kernel_names[name] = self.globals.names.new(name)
+            self._kernel_names[name] = self.globals.names.fresh(python_name(name))
         return self._kernel_names[name]
 
     def bind_kernels(self, functions: Any) -> None:
@@ -201,7 +201,7 @@ class Globals:
         key = repr(value) if isinstance(value, (torch.device, float, complex)) else id(value)
         name = self._known.get(key)
         if name is None:
-            name = self.names.new(hint)
+            name = self.names.fresh(python_name(hint))
             self._known[key], self.values[name] = name, value
             if comment:
                 self.comments[name] = comment

@@ -20,6 +20,7 @@ from fxc.dialects.attributes.discardable import SHORT_LIVED
 from fxc.dialects.attributes.types import IntType, is_tensor, tensor_of
 from fxc.dialects.attributes.values import RegionAttr, Tree, isa
 from fxc.dialects.autodiff import SubgraphOp
+from fxc.dialects.base.names import python_name
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.plan import (
@@ -74,7 +75,7 @@ class FunctionPrinter:
         """The ``def`` line. If the arguments come in one list, two more lines unpack and clear the list."""
         if not is_boxed(self.block):
             return f"def {name}({', '.join([self.define(value) for value in taken])}):"
-        used, boxed = [i for i, value in enumerate(taken) if value.first_use is not None], self.names.new("args")
+        used, boxed = [i for i, value in enumerate(taken) if value.first_use is not None], self.names.fresh("args")
         unpacked = "".join(f"{self.define(taken[i])}, " for i in used)
         places = "".join(f"{boxed}[{i}], " for i in used)
         return f"def {name}({boxed}):\n    ({unpacked}) = ({places})\n    {boxed}.clear()"
@@ -127,7 +128,7 @@ class FunctionPrinter:
 
     def define(self, value: SSAValue, hint: str | None = None) -> str:
         """A new name for ``value``."""
-        self.env[value] = self.names.new(hint or value._name)
+        self.env[value] = self.names.fresh(python_name(hint or value._name or "v0"))
         return self.env[value]
 
     def emit(self, statement: str, comment: str = "") -> None:
@@ -279,7 +280,7 @@ def _call(p: FunctionPrinter, op: func.CallOp | SubgraphOp) -> None:
     symbol, given = op.callee.root_reference.data, ", ".join(p.env[value] for value in op.operands)
     callee = p.host.function(symbol)
     if is_boxed(p.host.functions[symbol].body.block):  # the list has the last references to what ends with the call
-        p.emit(f"{(boxed := p.names.new('args'))} = [{given}]")
+        p.emit(f"{(boxed := p.names.fresh('args'))} = [{given}]")
         p.release(value for value in _released_after(op) if value in op.operands)
         given = boxed
     p.assign(op, f"{callee}({given})", sequence=True)

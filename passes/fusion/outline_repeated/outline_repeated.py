@@ -54,7 +54,7 @@ from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.fusion.outline_repeated.repeated_ops import Runs, Sequence
-from fxc.passes.rewriting.functions import Symbols, differentiated_functions
+from fxc.passes.rewriting.functions import differentiated_functions, symbols_of
 from fxc.passes.rewriting.outlining import NO_INLINE, outlined, put_call
 
 
@@ -76,7 +76,7 @@ class OutlineRepeatedPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
-            symbols, kept = Symbols(module), differentiated_functions(module)
+            symbols, kept = symbols_of(module), differentiated_functions(module)
             for function in [inner for inner in module.ops if isinstance(inner, FuncOp)]:
                 marked = NO_INLINE in function.attributes or function.sym_name.data in kept
                 if len(function.body.blocks) == 1 and not marked:

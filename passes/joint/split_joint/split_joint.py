@@ -38,7 +38,7 @@ After:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -61,6 +61,7 @@ from fxc.dialects.attributes.types import (
 from fxc.dialects.attributes.values import device_attr, int_attr, str_attr
 from fxc.dialects.autodiff import FORWARD_RESULTS, OFFLOADED, PART, RECOMPUTED, SAVED, TANGENT, WRITTEN
 from fxc.dialects.base.effects import is_random, is_view
+from fxc.dialects.base.names import UniqueNames
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import OutputOp
@@ -130,12 +131,11 @@ class _Body:
     block: Block
     values: dict[SSAValue, SSAValue]
     attributes: list[DictionaryAttr] = field(default_factory=list[DictionaryAttr])
-    names: set[str] = field(default_factory=set[str])
+    names: UniqueNames = field(default_factory=UniqueNames)
 
     def argument(self, like: SSAValue, attributes: DictionaryAttr, type: Attribute | None = None) -> BlockArgument:
         stem = like._name or "saved"
-        name = next(each for each in (stem, *(f"{stem}_{i}" for i in range(1, len(self.names) + 2))) if each not in self.names)
-        self.names.add(name)
+        name = self.names.fresh(stem)
         made = self.block.insert_arg(like.type if type is None else type, len(self.block.args))
         made._name = name
         made.location = like.location if isinstance(like, BlockArgument) else like.owner.location  # type: ignore[union-attr]
@@ -183,71 +183,92 @@ class _Body:
         return made
 
 
+@dataclass(frozen=True)
+class _Between:
+    """What the forward returns for the backward.
+
+    ``read``: values of the joint graph, as values of the forward, numbers first; ``apart``: arguments that the backward writes
+    and does not read; ``states``: of generators, before random operations that run again.
+    """
+
+    read: Mapping[SSAValue, SSAValue]
+    offloaded: Set[SSAValue]
+    apart: Sequence[SSAValue]
+    states: Mapping[Operation, SSAValue]
+
+
 def _split(ctx: FxcContext, graph: JointGraph, demand: Demand) -> tuple[FuncOp, FuncOp]:
     kept = map(_unmarked, argument_attributes(graph.function))
     facts = dict[SSAValue, DictionaryAttr](zip(graph.function.args, kept, strict=True))
-    forward, states = _Body(Block(), {}), dict[Operation, SSAValue]()
+    forward, between = _forward(ctx, graph, demand, facts)
+    return forward, _backward(graph, demand, facts, between)
+
+
+def _forward(
+    ctx: FxcContext, graph: JointGraph, demand: Demand, facts: Mapping[SSAValue, DictionaryAttr]
+) -> tuple[FuncOp, _Between]:
+    body, states = _Body(Block(), {}), dict[Operation, SSAValue]()
     given = [argument for argument in graph.block.args if argument not in graph.tangents]
-    forward.values |= {argument: forward.argument(argument, facts[argument]) for argument in given}
+    body.values |= {argument: body.argument(argument, facts[argument]) for argument in given}
     replayed = {op for op in demand.ops if op not in graph.backward and must_run(op)}
-    shared = graph.written | {back.value for back in graph.write_backs if not back.in_backward}
+    write_backs = [back for back in graph.write_backs if not back.in_backward]
+    shared = graph.written | {back.value for back in write_backs}
     needed = dict.fromkeys([*demand.arguments, *_numbers_in_conditions(graph)])
-    read = {each: forward.copied(each) if each in shared else forward.values[each] for each in needed}
+    read = {each: body.copied(each) if each in shared else body.values[each] for each in needed}
     offloaded = {value for value in demand.saved if value in marked_results(value.owner, OFFLOADED)}
     for value in offloaded:
         _check_offloaded(value)
     for op in graph.block.ops:
         if op in replayed and isinstance(op, TorchOp):
-            states[op] = save_state(ctx, op, forward.block, forward.values)
+            states[op] = save_state(ctx, op, body.block, body.values)
         elif op in graph.forward:
-            forward.add(op)
-            read |= {value: forward.moved(forward.values[value], "cpu") for value in op.results if value in offloaded}
-    read |= {
-        value: forward.copied(value) if value in shared else forward.values[value]
-        for value in demand.saved
-        if value not in offloaded
-    }
-    read = {value: read[value] for value in (*needed, *demand.saved)}
-    targets = [back.argument for back in graph.write_backs if back.in_backward]
-    apart = [each for each in dict.fromkeys(targets) if read.get(each) is not forward.values[each] and each not in graph.state]
-    numbers = [value for value in read if is_number(value)]
-    tensors = [value for value in read if not is_number(value)]
-    returned = [forward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.results]
-    saved = [read[value] for value in tensors] + [forward.values[each] for each in apart] + list(states.values())
-    written = [
-        (forward.values[back.value], forward.values[back.argument]) for back in graph.write_backs if not back.in_backward
-    ]
-    made = forward.function(written, [*returned, *saved, *(read[value] for value in numbers)], graph.function)
+            body.add(op)
+            read |= {value: body.moved(body.values[value], "cpu") for value in op.results if value in offloaded}
+    for value in demand.saved:
+        if value not in offloaded:
+            read[value] = body.copied(value) if value in shared else body.values[value]
+    read = {value: read[value] for value in sorted((*needed, *demand.saved), key=lambda value: not is_number(value))}
+    targets = dict.fromkeys(back.argument for back in graph.write_backs if back.in_backward)
+    apart = [each for each in targets if read.get(each) is not body.values[each] and each not in graph.state]
+    returned = [body.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.results]
+    tensors, numbers = ([made for value, made in read.items() if is_number(value) is kind] for kind in (False, True))
+    saved = [*tensors, *(body.values[each] for each in apart), *states.values(), *numbers]
+    written = [(body.values[back.value], body.values[back.argument]) for back in write_backs]
+    return body.function(written, [*returned, *saved], graph.function), _Between(read, offloaded, apart, states)
 
-    backward = _Body(Block(), {})
-    given = {value: backward.argument(value, _facts(value, facts), read[value].type) for value in (*numbers, *tensors)}
-    backward.values |= {value: argument for value, argument in given.items() if value not in offloaded}
+
+def _backward(graph: JointGraph, demand: Demand, facts: Mapping[SSAValue, DictionaryAttr], between: _Between) -> FuncOp:
+    body = _Body(Block(), {})
+    given = {value: body.argument(value, _facts(value, facts), made.type) for value, made in between.read.items()}
+    body.values |= {value: argument for value, argument in given.items() if value not in between.offloaded}
 
     def bring(values: Iterable[Leaf]) -> None:
         """Copy what is offloaded to its device, where it is first read."""
         for value in values:
-            if isinstance(value, SSAValue) and value in given and value not in backward.values:
-                backward.values[value] = backward.moved(given[value], device(tensor_of(value)))
+            if isinstance(value, SSAValue) and value in given and value not in body.values:
+                body.values[value] = body.moved(given[value], device(tensor_of(value)))
 
-    memory: dict[SSAValue, SSAValue] = {each: backward.argument(each, facts[each]) for each in apart}
-    known = {op: backward.argument(state, _facts(state, facts)) for op, state in states.items()}
+    memory: dict[SSAValue, SSAValue] = {each: body.argument(each, facts[each]) for each in between.apart}
+    states = {op: body.argument(state, _facts(state, facts)) for op, state in between.states.items()}
     for each in graph.block.args:
         if each in graph.tangents:
-            backward.values[each] = backward.argument(each, DictionaryAttr({**facts[each].data, TANGENT: UnitAttr()}))
+            body.values[each] = body.argument(each, DictionaryAttr({**facts[each].data, TANGENT: UnitAttr()}))
         elif each in graph.state:
-            backward.values[each] = backward.argument(each, facts[each])
+            body.values[each] = body.argument(each, facts[each])
     for op in demand.ops:
         bring(values_read(op))
-        if op in known:
+        if op in states:
             assert isinstance(op, TorchOp)
-            run_with_state(op, known[op], backward.block, backward.values)
+            run_with_state(op, states[op], body.block, body.values)
         else:
-            backward.add(op)
-    bring([*graph.gradients, *(back.value for back in graph.write_backs if back.in_backward)])
-    memory |= {each: backward.values[each] for each in targets if each not in memory}
-    written = [(backward.values[back.value], memory[back.argument]) for back in graph.write_backs if back.in_backward]
-    gradients = [backward.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.gradients]
-    return made, backward.function(written, gradients, graph.function)
+            body.add(op)
+    write_backs = [back for back in graph.write_backs if back.in_backward]
+    bring([*graph.gradients, *(back.value for back in write_backs)])
+    written = [
+        (body.values[back.value], (memory if back.argument in memory else body.values)[back.argument]) for back in write_backs
+    ]
+    gradients = [body.values[leaf] if isinstance(leaf, SSAValue) else leaf for leaf in graph.gradients]
+    return body.function(written, gradients, graph.function)
 
 
 def _check_offloaded(value: SSAValue) -> None:
