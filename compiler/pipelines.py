@@ -28,7 +28,6 @@ LOWER_TO_TORCH = NamedPipeline(
     (
         PassSpec("convert-fx-to-torch"),
         PassSpec("inline"),
-        PassSpec("symbol-dce"),
         PassSpec("lower-grad-mode"),
         PassSpec("lower-autocast"),
         PassSpec("check-hidden-writes"),
@@ -77,7 +76,6 @@ OPTIMIZE = NamedPipeline(
         PassSpec("check-inplace"),
         PassSpec("dce"),
         *_DECOMPOSE,
-        PassSpec.of("propagate-requires-grad", gradients=False),
         *_FUSE,
     ),
     options=MappingProxyType(_FUSE_OPTIONS),

@@ -1,6 +1,6 @@
 """Helpers for tests and for the examples in the documentation: run passes on IR text and compare the result.
 
-assert same_ir(run_pass(before, "inline,symbol-dce"), after)
+assert same_ir(run_pass(before, "inline"), after)
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Assumes  verified IR with types that are up to date (``propagate-shapes``); best after ``inline``.
 Ensures  operations have ``requires_grad = [true, false]``, a bool per result: false where PyTorch's result does not
          require a gradient, given the arguments with ``fx.requires_grad`` (without any: inputs and parameters), true
-         where it may. With ``gradients=false`` all are false. Former attributes are replaced.
+         where it may. Former attributes are replaced.
 Leaves   functions of an ``autodiff.subgraph``, which autograd does not enter; operations without known behaviour
          (captured Python calls, unknown higher-order operators, operators with an argument ``requires_grad``): no
          attribute means true.
@@ -74,12 +74,10 @@ class PropagateRequiresGradPass(ModulePass):
 
     name = "propagate-requires-grad"
 
-    gradients: bool = True
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
-            _Gradients(ctx, module).run(self.gradients)
+            _Gradients(ctx, module).run()
 
 
 class _Gradients:
@@ -94,8 +92,8 @@ class _Gradients:
         self.memories = dict[Operation, Memory | None]()
         self.grown, self.enabled = True, True
 
-    def run(self, gradients: bool) -> None:
-        for function in self.functions.values() if gradients else ():
+    def run(self) -> None:
+        for function in self.functions.values():
             if function.sym_visibility != StringAttr("private"):
                 self.flag(function.args, marked(function))
         while self.grown:

@@ -3,10 +3,9 @@
 Assumes  verified IR.
 Ensures  no function with a one-block body is called, except recursive and ``no_inline`` ones; calls in callees are
          inlined first, so one run inlines chains of calls. Inlined operations have their former names and the location
-         ``callsite(body at call)``. Idempotent.
+         ``callsite(body at call)``. Private functions that are unused then are erased. Idempotent.
 Leaves   recursive functions, directly or through others, and all calls of them; declarations; functions and calls
-         marked ``no_inline``; calls whose result types differ from what the body returns; functions without calls
-         (``symbol-dce``).
+         marked ``no_inline``; calls whose result types differ from what the body returns.
 Cost     one walk, and one copy of a body for each call of it.
 
 Before:
@@ -19,10 +18,6 @@ Before:
       func.return %b : tensor<4xf32>
     }
 After:
-    func.func private @gelu(%x: tensor<4xf32>) -> tensor<4xf32> {
-      %y = torch.aten.gelu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
-      func.return %y : tensor<4xf32>
-    }
     func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
       %y = torch.aten.gelu.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
       func.return %y : tensor<4xf32>
@@ -47,6 +42,7 @@ from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of
 from fxc.passes.analysis.constants import is_host_constant
 from fxc.passes.analysis.statistics import count
 from fxc.passes.rewriting.outlining import NO_INLINE
+from fxc.passes.rewriting.unused_symbols import erase_unused_symbols
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,7 @@ class InlinePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
             _inline_in(module)
+        erase_unused_symbols(op)
 
 
 def _inline_in(module: ModuleOp) -> None:

@@ -2,9 +2,8 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=inline,inline | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=inline --print-debuginfo | filecheck %s --check-prefix=LOC
 
-/// A call becomes a copy of the body under the names of the body; the callee stays as it is.
-// CHECK-LABEL: func.func private @callee
-// CHECK:         %y_1 = torch.aten.gelu.default(%x)
+/// A call becomes a copy of the body under the names of the body; the callee is erased, since nothing else uses it.
+// CHECK-NOT:   @callee
 // CHECK-LABEL: func.func @one_call
 // CHECK-NEXT:    %y_1 = torch.aten.gelu.default(%a)
 // CHECK-NEXT:    func.return %y_1
@@ -41,8 +40,7 @@ func.func @two_calls(%a: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NOT:     func.call
 // CHECK:         torch.aten.neg.default(%a)
 // CHECK:         torch.aten.exp.default
-// CHECK-LABEL: func.func private @middle
-// CHECK-NOT:     func.call
+// CHECK-NOT:     @middle
 func.func @caller_first(%a: tensor<4xf32>) -> tensor<4xf32> {
   %b = func.call @middle(%a) : (tensor<4xf32>) -> tensor<4xf32>
   func.return %b : tensor<4xf32>
@@ -202,8 +200,7 @@ func.func @calls_recursive(%a: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK:         func.call @pong
 // CHECK-LABEL: func.func private @pong
 // CHECK:         func.call @ping
-// CHECK-LABEL: func.func private @between
-// CHECK:         func.call @ping
+// CHECK-NOT:     @between
 // CHECK-LABEL: func.func @mutual
 // CHECK-NEXT:    func.call @ping
 func.func private @ping(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -264,7 +261,8 @@ func.func @other_types(%a: tensor<4xf32>) -> tensor<?xf32> {
 
 // -----
 
-/// A function marked so stays a function, and so does a call.
+/// A function marked so stays a function, and so does a call, and what it calls.
+// CHECK:       func.func private @other
 // CHECK-LABEL: func.func @marked
 // CHECK-NEXT:    func.call @callee(%a)
 // CHECK-NEXT:    func.call @other
