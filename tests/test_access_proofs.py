@@ -28,7 +28,7 @@ SHARE = 20
 """One mutant of so many is proved here."""
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_views_stay_inside(name: str, dynamic: bool) -> None:
@@ -39,7 +39,7 @@ def test_programs_of_views_stay_inside(name: str, dynamic: bool) -> None:
     assert not found, "\n".join(map(str, found))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", ANY_SIZE)
 def test_programs_of_any_size_stay_inside(name: str) -> None:
     torch._dynamo.reset()
@@ -60,7 +60,7 @@ def with_kernels(program: Program, target: str) -> Program:
     return fxc.run_passes(program, f'set-target{{to="{target}"}},{passes}')
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("target", ["cpu:avx2", "cuda:sm_90"])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_patterns_stay_inside(name: str, target: str) -> None:

@@ -58,6 +58,7 @@ OF_ONE: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.skipif(not IS_PLAIN, reason="the routes differ before PyTorch 2.13")
 @pytest.mark.parametrize("name", OF_ONE)
 def test_transforms_that_export_cannot_capture(name: str) -> None:

@@ -134,11 +134,13 @@ COUNTS = {
 """By model: the counts of ``in_last``."""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_is_that_of_eager(name: str) -> None:
     check(MODELS[name], images(4, 3, 16, 16))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", COUNTS)
 def test_convolutions_and_their_gradients_read_channels_last(name: str) -> None:
     assert in_last(joint(MODELS[name], torch.randn(4, 3, 16, 16))) == COUNTS[name]
@@ -150,6 +152,7 @@ def test_the_number_of_images_may_be_free() -> None:
     assert in_last(joint(MODELS["residual"], x)) == COUNTS["residual"]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ["channels_last", "free sizes", "bfloat16", "autocast", "one image", "empty"])
 def test_a_step_of_other_inputs_is_that_of_eager(kind: str) -> None:
     model, x = MODELS["residual"], images(4, 3, 16, 16)

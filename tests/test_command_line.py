@@ -61,14 +61,15 @@ def test_a_reader_that_closes_the_pipe_is_no_error(argv: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_model_that_ends_the_process_is_no_success(tmp_path: Path) -> None:
+def test_a_model_that_ends_the_process_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.py").write_text(
         "import sys, torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x): sys.exit(3)\n\n"
         "def model(): return Model(), (torch.ones(3),)\n"
     )
-    argv = ["fxc", "compile", "model.py:model", "-o", "out"]
-    command = [sys.executable, "-c", f"import sys, fxc.tools.fxc as tool; sys.argv = {argv}; sys.exit(tool.main())"]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 3
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run(["compile", "model.py:model", "-o", "out"])
+    assert ended.value.code == 3
 
 
 def test_a_terminal_shows_what_runs(tmp_path: Path) -> None:

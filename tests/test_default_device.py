@@ -51,6 +51,7 @@ def inputs() -> Tensor:
     return torch.arange(200, device="cpu").view(40, 5).sin().to(torch.float32)
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("_default")
 @pytest.mark.parametrize("arguments", ROUTES.values(), ids=ROUTES)
 def test_compile(arguments: dict[str, Any]) -> None:
@@ -58,6 +59,7 @@ def test_compile(arguments: dict[str, Any]) -> None:
     torch.testing.assert_close(fxc.compile(model, (x,), **arguments)(x), model(x))
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("_default")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_torch_compile(dynamic: bool) -> None:

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,11 +13,13 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.operators import table
 from tests.fuzz import check as checks
 from tests.fuzz import operators_compute, operators_views, search, strategy
+from tests.fuzz.__main__ import main as command
 from tests.fuzz.check import MODES, Difference, check
 from tests.fuzz.outcome import differs, run
 from tests.fuzz.programs import Input, Program, Step
@@ -222,11 +223,11 @@ def test_the_reference_is_rounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
             check("static", lambda x: (torch.var_mean(x)[1],), cancels)
 
 
-def test_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.fuzz", "--mode", "static", "--examples", "3", "--seed", "1"]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.startswith("static: 3 programs, all as eager, 0 not counted")
+def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    done = CliRunner().invoke(command, ["--mode", "static", "--examples", "3", "--seed", "1"])
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("static: 3 programs, all as eager, 0 not counted")
 
 
 def test_factories_of_a_program_for_a_device_name_it() -> None:
