@@ -86,7 +86,7 @@ def test_results_lie_as_in_eager(route: str, name: str, layout: str, after: str)
 
 
 @pytest.mark.not_proved  # places in a grid that is a product of free sizes
-@pytest.mark.share(100)
+@pytest.mark.share(200)
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -192,7 +192,7 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.not_proved  # places in a grid that is a product of free sizes
-@pytest.mark.share(20)
+@pytest.mark.share(40)
 @pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("write", WRITES)
@@ -205,7 +205,7 @@ def test_what_is_written_lies_as_before(write: str, made: str, route: str) -> No
     checks.check(route, f, lambda: [IMAGES.clone().requires_grad_(route != "static")])
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("route", ["static", "compile", "dynamic"])
 @pytest.mark.parametrize("write", WRITES)
 def test_what_follows_a_write_to_an_input_lies_as_in_eager(write: str, route: str) -> None:

@@ -82,7 +82,7 @@ DTYPES = [
 ]
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 @pytest.mark.parametrize("sizes", [(), (2, 3)], ids=str)
@@ -115,7 +115,7 @@ TURNED: dict[str, Callable[[], Tensor]] = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("running", [False, True])
 @pytest.mark.parametrize("name", TURNED)
 def test_batch_norms_of_turned_tensors(name: str, running: bool) -> None:
@@ -146,7 +146,7 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("sizes", [(0, 2), (0, 2, 3), (0, 4, 2, 2), (2, 2, 0)], ids=str)
 @pytest.mark.parametrize("name", LAYERS)

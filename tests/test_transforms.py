@@ -30,7 +30,7 @@ TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("name", TRANSFORMS)
