@@ -21,7 +21,7 @@ from fxc.dialects.target import PRESETS, GpuAttr, set_target, target_of, topleve
 from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.tile_level import kernel_of, launch, operand_layouts, result_layouts, symbol_values
+from fxc.interpret.tile_level import kernel_of, launch, operand_specs, result_specs, symbol_values
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.rewriting.functions import copy_op
 from fxc.pipelines import LOWER_KERNELS
@@ -78,11 +78,11 @@ ENGINES: Mapping[str, Engine] = MappingProxyType(
 def launch_arguments(op: LaunchOp, operands: Sequence[Any]) -> tuple[list[Any], list[torch.Tensor]]:
     """What the kernel takes, in its order, and the results among it. What is to be written holds NaN, or 85 in each byte."""
     inputs, numbers = len(kernel_of(op).inputs()), symbol_values(op, operands)
-    tensors = [layout.at(numbers).laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
-    layouts = [layout.at(numbers) for layout in result_layouts(op)]
-    results = [layout.new() for layout in layouts]
-    for layout, result in zip(layouts, results, strict=True):
-        if layout.init is None:
+    tensors = [spec.at(numbers).laid_out(x) for spec, x in zip(operand_specs(op), operands[:inputs], strict=True)]
+    specs = [spec.at(numbers) for spec in result_specs(op)]
+    results = [spec.new() for spec in specs]
+    for spec, result in zip(specs, results, strict=True):
+        if spec.fill is None:
             _poison(result)
     return [*tensors, *results, *operands[inputs:]], results
 

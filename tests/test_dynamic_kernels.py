@@ -17,7 +17,7 @@ from fxc.codegen.triton.printer import print_kernel
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.errors import InputError
 from fxc.interpret import torch_level as interpret
-from fxc.interpret.tile_level import kernel_of, result_layouts, symbol_values
+from fxc.interpret.tile_level import kernel_of, result_specs, symbol_values
 from fxc.program.execute import execute
 from fxc.program.program import Program
 from fxc.runtime.native_kernel import TensorKernel
@@ -168,7 +168,7 @@ def simulated_launches(monkeypatch: pytest.MonkeyPatch) -> list[KernelOp]:
     def launch(op: LaunchOp, operands: Sequence[Any]) -> list[torch.Tensor]:
         kernel, numbers = kernel_of(op), symbol_values(op, operands)
         inputs = len(kernel.inputs())
-        results = [layout.at(numbers).new() for layout in result_layouts(op)]
+        results = [spec.at(numbers).new() for spec in result_specs(op)]
         simulate(print_kernel(kernel), [*operands[:inputs], *results, *operands[inputs:]])
         launched.append(kernel)
         return results

@@ -18,7 +18,7 @@ from fxc.codegen.triton import ahead_of_time
 from fxc.codegen.triton.printer import print_kernel, print_kernels
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp, ScheduleAttr
-from fxc.interpret.tile_level import result_layouts
+from fxc.interpret.tile_level import result_specs
 from fxc.passes.kernels.tiling import choices
 from tests.kernel_groups import LINALG, check_function, check_text, group_of, run_passes
 from tests.simulator.simulator import simulate
@@ -61,7 +61,7 @@ def launched(module: ModuleOp, inputs: Sequence[torch.Tensor], launch: Launch) -
 def simulated(op: LaunchOp, operands: Sequence[torch.Tensor]) -> Tensors:
     kernel = op.kernel()
     assert kernel is not None
-    results = [layout.new() for layout in result_layouts(op)]
+    results = [spec.new() for spec in result_specs(op)]
     simulate(print_kernel(kernel), [*operands, *results])
     return results
 

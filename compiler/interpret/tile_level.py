@@ -7,24 +7,25 @@ are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import torch
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from fxc.bridge.values import torch_dtype
 from fxc.dialects import plan, tile
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of, value_at
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
+from fxc.dialects.attributes.types import tensor_of
 from fxc.dialects.tile.kernel import INIT, KernelOp, LaunchOp
 from fxc.dialects.tile.types import shape_of
 from fxc.interpret.tile_programs import Launch, Programs, argument_name, kernel_error
 from fxc.interpret.tile_rules import RULES
+from fxc.runtime.native_kernel import TensorSpec
 
 Tensor = torch.Tensor
 
@@ -46,8 +47,8 @@ def launch(op: LaunchOp, operands: Sequence[Any], *, wide: bool = False) -> list
     kernel = kernel_of(op)
     inputs = len(kernel.inputs())
     numbers = symbol_values(op, operands)
-    tensors = [layout.at(numbers).laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
-    results = [layout.at(numbers).new(wide=wide) for layout in result_layouts(op)]
+    tensors = [spec.at(numbers).laid_out(x) for spec, x in zip(operand_specs(op), operands[:inputs], strict=True)]
+    results = [_new(spec.at(numbers), wide) for spec in result_specs(op)]
     run = _run(kernel, [*tensors, *results, *operands[inputs:]], wide)
     for argument, result in zip(kernel.outputs(), results, strict=True):
         written = run.buffers[argument].written
@@ -64,12 +65,12 @@ def launch_into(op: plan.LaunchOp, inputs: Sequence[Any], outs: Sequence[Tensor]
     kernel = kernel_of(op)
     count = len(kernel.inputs())
     numbers = symbol_values(op, inputs)
-    tensors = [layout.at(numbers).laid_out(x) for layout, x in zip(operand_layouts(op), inputs[:count], strict=True)]
-    for layout, out in zip((layout.at(numbers) for layout in result_layouts(op)), outs, strict=True):
-        if out.shape != layout.sizes or out.stride() != layout.strides:
-            raise kernel_error(f"a buffer has strides {out.stride()}, but its type has {layout.strides}", op)
-        if layout.init is not None:
-            out.fill_(layout.init)
+    tensors = [spec.at(numbers).laid_out(x) for spec, x in zip(operand_specs(op), inputs[:count], strict=True)]
+    for spec, out in zip((spec.at(numbers) for spec in result_specs(op)), outs, strict=True):
+        if out.shape != spec.sizes or out.stride() != spec.strides:
+            raise kernel_error(f"a buffer has strides {out.stride()}, but its type has {spec.strides}", op)
+        if spec.fill is not None:
+            out.fill_(spec.fill)
     run_kernel(kernel, [*tensors, *outs, *inputs[count:]], wide=wide)
 
 
@@ -80,64 +81,34 @@ def kernel_of(op: LaunchOp | plan.LaunchOp) -> KernelOp:
     return kernel
 
 
-@dataclass(frozen=True)
-class TensorLayout:
-    """The layout of a tensor type; ``init`` is the initial value of the elements of a new tensor.
-
-    Sizes may be expressions in the names of scalar arguments of a launch; ``at`` returns the layout for these ``numbers``.
-    """
-
-    sizes: tuple[Steps, ...]
-    strides: tuple[Steps, ...]
-    dtype: torch.dtype
-    device: torch.device
-    init: float | None = None
-
-    def at(self, numbers: Mapping[str, int]) -> TensorLayout:
-        sizes, strides = (tuple(value_at(step, numbers) for step in each) for each in (self.sizes, self.strides))
-        return self if (sizes, strides) == (self.sizes, self.strides) else replace(self, sizes=sizes, strides=strides)
-
-    def known_sizes(self) -> tuple[int, ...]:
-        return tuple(size for size in self.sizes if isinstance(size, int))
-
-    def known_strides(self) -> tuple[int, ...]:
-        return tuple(step for step in self.strides if isinstance(step, int))
-
-    def new(self, *, wide: bool = False) -> Tensor:
-        """Allocate a tensor; ``wide``: floats are float64."""
-        dtype = torch.float64 if wide and self.dtype.is_floating_point else self.dtype
-        made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=dtype, device=self.device)
-        return made if self.init is None else made.fill_(self.init)
-
-    def laid_out(self, tensor: Tensor) -> Tensor:
-        """Return ``tensor``, or a copy with these strides."""
-        if tensor.stride() == self.strides:
-            return tensor
-        made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=tensor.dtype, device=tensor.device)
-        return made.copy_(tensor)
+def operand_specs(op: LaunchOp | plan.LaunchOp) -> list[TensorSpec]:
+    """The tensors that ``op`` reads. KernelError if strides are not known."""
+    return [_spec(op, *pair) for pair in zip(kernel_of(op).inputs(), op.operands, strict=False)]
 
 
-def operand_layouts(op: LaunchOp | plan.LaunchOp) -> list[TensorLayout]:
-    """Return the layout of each tensor operand of ``op``."""
-    return [_layout(value.type, op) for value in op.operands[: len(kernel_of(op).inputs())]]
-
-
-def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[TensorLayout]:
-    """Return the layout of each tensor that ``op`` returns or writes."""
+def result_specs(op: LaunchOp | plan.LaunchOp) -> list[TensorSpec]:
+    """The tensors that ``op`` returns or writes, with the initial values of their elements."""
     kernel = kernel_of(op)
     initial = [kernel.argument_attributes(argument).get(INIT) for argument in kernel.outputs()]
-    numbers = [init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None for init in initial]
-    written = op.outs.types if isinstance(op, plan.LaunchOp) else op.result_types
-    return [_layout(type, op, number) for type, number in zip(written, numbers, strict=True)]
+    fills = [init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None for init in initial]
+    written = op.outs if isinstance(op, plan.LaunchOp) else op.results
+    return [
+        replace(_spec(op, argument, value), fill=fill)
+        for argument, value, fill in zip(kernel.outputs(), written, fills, strict=True)
+    ]
 
 
-def _layout(type: Attribute, op: Operation, init: float | None = None) -> TensorLayout:
-    assert is_tensor(type)
+def _spec(op: Operation, argument: BlockArgument, value: SSAValue) -> TensorSpec:
+    type = tensor_of(value)
     if not plan.has_known_steps(type):
         raise kernel_error("a kernel runs on tensors of known strides", op)
-    return TensorLayout(
-        tuple(sizes_of(type)), tuple(strides_of(type)), torch_dtype(type.element_type), torch.device(types.device(type)), init
-    )
+    sizes, strides, device = tuple(sizes_of(type)), tuple(strides_of(type)), torch.device(types.device(type))
+    return TensorSpec(value.name_hint or argument_name(argument), torch_dtype(type.element_type), sizes, strides, device=device)
+
+
+def _new(spec: TensorSpec, wide: bool) -> Tensor:
+    """A tensor of ``spec``; ``wide``: floats are float64."""
+    return (replace(spec, dtype=torch.float64) if wide and spec.dtype.is_floating_point else spec).new()
 
 
 def symbol_values(op: LaunchOp | plan.LaunchOp, operands: Sequence[Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import FxcError, InputError, KernelError, NoRuleError, TargetError
 from fxc.interpret import plan_level as plan_interpreter
-from fxc.interpret.tile_level import launch, result_layouts, symbol_values
+from fxc.interpret.tile_level import launch, result_specs, symbol_values
 from fxc.interpret.tile_ops import scalar_op
 
 Watch = Callable[[Operation, Sequence[Any], Mapping[SSAValue, Any]], None]
@@ -189,7 +189,7 @@ class ReferenceInterpreter:
         """Return the results of a kernel; for operands that are not real tensors, new tensors of the result types."""
         if is_concrete(list(operands)):
             return launch(op, operands)
-        return [layout.at(symbol_values(op, operands)).new() for layout in result_layouts(op)]
+        return [spec.at(symbol_values(op, operands)).new() for spec in result_specs(op)]
 
     def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
         """Return the results of a ``plan`` operation. Kernels run on real tensors only: others hold no numbers to write."""

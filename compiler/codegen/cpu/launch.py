@@ -8,24 +8,21 @@ from functools import cache
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
-from fxc.bridge.values import torch_dtype
 from fxc.codegen.cpu.choices import shares_work, usable_features
 from fxc.codegen.cpu.kernel_printer import argument_type, print_kernels
 from fxc.codegen.cpu.machine_code import compile_module
 from fxc.codegen.cpu.memory_rules import messages
 from fxc.dialects import plan
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of
 from fxc.dialects.attributes.types import tensor_of
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
-from fxc.dialects.tile.kernel import INIT
 from fxc.errors import BoundsError, KernelError
-from fxc.interpret.tile_level import kernel_of
+from fxc.interpret.tile_level import kernel_of, operand_specs, result_specs
+from fxc.interpret.tile_programs import argument_name
 from fxc.runtime.host_cpu import CpuFeatures, openmp_symbols
 from fxc.runtime.native_kernel import NativeKernel, ScalarSpec, TensorSpec
 from fxc.runtime.object_cache import ObjectCache, default_cache_folder
@@ -56,18 +53,12 @@ def compile_launch(op: LaunchOp | plan.LaunchOp, target: CpuAttr | None, *, copi
     KernelError if a tensor of the launch is too small for the kernel.
     """
     kernel = kernel_of(op)
-    inputs = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.inputs(), op.operands, strict=False)]
-    written = op.outs if isinstance(op, plan.LaunchOp) else op.results
-    outputs = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.outputs(), written, strict=True)]
-    if not all(inputs) or not all(outputs):
-        return None
-    address = _address(kernel, target)
-    if address is None:
+    if (specs := native_specs(op)) is None or (address := _address(kernel, target)) is None:
         return None
     operands = op.inputs if isinstance(op, plan.LaunchOp) else op.operands
     scalars = [_scalar(*pair) for pair in zip(kernel.scalars(), operands[len(kernel.inputs()) :], strict=True)]
     name, shared, failures = kernel.sym_name.data, shares_work(kernel), messages(kernel)
-    return NativeKernel(name, address, inputs, outputs, scalars, copies=copies, shared=shared, failures=failures)  # type: ignore[arg-type]
+    return NativeKernel(name, address, *specs, scalars, copies=copies, shared=shared, failures=failures)
 
 
 def _address(kernel: KernelOp, target: CpuAttr | None) -> int | None:
@@ -84,37 +75,27 @@ def _loaded(text: str, name: str, features: CpuFeatures) -> int:
     return compile_module(text, [name], features, ObjectCache(default_cache_folder() / "cpu"))[name]
 
 
-def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
-    """The tensor that the launch passes for a pointer; None if it is not a tensor with known strides on the CPU."""
-    type = tensor_of(value)
-    sizes, steps = tuple(sizes_of(type)), tuple(strides_of(type))
-    if not plan.has_known_steps(type) or types.device(type) != "cpu":
+def native_specs(op: LaunchOp | plan.LaunchOp) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
+    """The tensors that ``op`` reads and writes; None if one has unknown strides or is not on the CPU."""
+    kernel = kernel_of(op)
+    tensors = [*op.operands[: len(kernel.inputs())], *(op.outs if isinstance(op, plan.LaunchOp) else op.results)]
+    if not all(plan.has_known_steps(tensor_of(each)) and types.device(tensor_of(each)) == "cpu" for each in tensors):
         return None
-    extent, limit = _extent(sizes, steps), kernel.elements(argument)
-    if limit is not None and extent is not None and limit > extent:
-        name = argument.name_hint or str(argument.index)
-        raise KernelError(f"%{name} points to {limit} elements, but the tensor has {extent}", op=op_text(op))
-    init = kernel.argument_attributes(argument).get(INIT)
-    return TensorSpec(
-        value.name_hint or argument.name_hint or str(argument.index),
-        torch_dtype(type.element_type),
-        sizes,
-        steps,
-        _fill(init) if init is not None and kernel.access(argument) != "read" else None,
-    )
+    read, written = operand_specs(op), result_specs(op)
+    for argument, spec in zip((*kernel.inputs(), *kernel.outputs()), (*read, *written), strict=True):
+        extent, limit = _extent(spec), kernel.elements(argument)
+        if limit is not None and extent is not None and limit > extent:
+            message = f"%{argument_name(argument)} points to {limit} elements, but the tensor has {extent}"
+            raise KernelError(message, op=op_text(op))
+    return read, written
 
 
-def _extent(sizes: Sequence[Steps], steps: Sequence[Steps]) -> int | None:
+def _extent(spec: TensorSpec) -> int | None:
     """The number of elements that a tensor spans in memory; None if it is not known."""
-    dims = [size for size in sizes if isinstance(size, int)]
-    known = [step for step in steps if isinstance(step, int)]
-    if len(dims) < len(sizes) or len(known) < len(steps):
+    if spec.is_dynamic:
         return None
-    return 1 + sum((size - 1) * step for size, step in zip(dims, known, strict=True)) if 0 not in dims else 0
-
-
-def _fill(init: Attribute) -> float | None:
-    return init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None
+    pairs = zip(spec.known_sizes(), spec.known_strides(), strict=True)
+    return 1 + sum((size - 1) * step for size, step in pairs) if 0 not in spec.sizes else 0
 
 
 def _scalar(argument: BlockArgument, value: SSAValue) -> ScalarSpec:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -34,7 +34,7 @@ from fxc.dialects.attributes.types import IntType
 from fxc.dialects.target import GpuAttr, is_autotuned, toplevel
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import KernelError
-from fxc.interpret.tile_level import TensorLayout, kernel_of, operand_layouts, result_layouts
+from fxc.interpret.tile_level import kernel_of, operand_specs, result_specs
 from fxc.runtime.guards import CodeNames
 from fxc.runtime.native_kernel import ScalarSpec, TensorKernel, TensorSpec, specialized, specialized_write
 
@@ -45,8 +45,8 @@ ALIGNMENT = 16
 
 def compile_launch(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel | None:
     """Implement ``launch_runner`` of ``fxc.codegen.triton``."""
-    layouts = [*operand_layouts(op), *result_layouts(op)]
-    if not layouts or any(layout.device.type != "cuda" for layout in layouts):
+    specs = [*operand_specs(op), *result_specs(op)]
+    if not specs or any(spec.device.type != "cuda" for spec in specs):
         return None
     return gpu_kernel(op, target)
 
@@ -59,20 +59,17 @@ def gpu_kernel(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel:
             f"kernel {source.name} has the grid {source.grid}, but {LARGEST_GRID} is the largest",
             hint="split the input into smaller calls",
         )
-    names = [argument.name for argument in source.arguments]
-    layouts = [*operand_layouts(op), *result_layouts(op)]
-    specs = [_spec(name, layout) for name, layout in zip(names, layouts, strict=False)]
+    inputs, outputs = (list(map(_on_device, specs)) for specs in (operand_specs(op), result_specs(op)))
     operands = (op.inputs if isinstance(op, plan.LaunchOp) else op.operands)[len(kernel.inputs()) :]
     symbols = [value.type.expression.data if isinstance(value.type, IntType) else "" for value in operands]
-    numbers = zip(source.arguments[len(layouts) :], symbols, strict=True)
+    numbers = zip(source.arguments[len(inputs) + len(outputs) :], symbols, strict=True)
     scalars = [_scalar(argument.name, argument.type, symbol) for argument, symbol in numbers]
-    inputs, outputs = specs[: len(kernel.inputs())], specs[len(kernel.inputs()) :]
     return GpuKernel(source, target, inputs, outputs, scalars, tunes=is_autotuned(toplevel(op)))
 
 
-def _spec(name: str, layout: TensorLayout) -> TensorSpec:
-    place = torch.device("cuda", 0) if layout.device == torch.device("cuda") else layout.device
-    return TensorSpec(name, layout.dtype, layout.sizes, layout.strides, layout.init, place)
+def _on_device(spec: TensorSpec) -> TensorSpec:
+    """``spec`` on the first GPU, if it names none."""
+    return replace(spec, device=torch.device("cuda", 0)) if spec.device == torch.device("cuda") else spec
 
 
 def _scalar(name: str, type: str, symbol: str) -> ScalarSpec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -79,15 +79,6 @@ class Kernels:
 
 
 def _specs(op: LaunchOp) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
-    from fxc.codegen.cpu.launch import tensor_spec
+    from fxc.codegen.cpu.launch import native_specs
 
-    kernel = kernel_of(op)
-    if kernel.scalars():
-        return None
-    read = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.inputs(), op.inputs, strict=True)]
-    written = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.outputs(), op.outs, strict=True)]
-    return (_all(read), _all(written)) if None not in (*read, *written) else None
-
-
-def _all(specs: Sequence[TensorSpec | None]) -> list[TensorSpec]:
-    return [spec for spec in specs if spec is not None]
+    return None if kernel_of(op).scalars() else native_specs(op)
