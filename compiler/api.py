@@ -204,7 +204,7 @@ class _PlanMaker:
             if local is None:
                 program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
             else:
-                program, args, kwargs = local.program, local.args, local.kwargs
+                program, (args, kwargs) = local.program, local.call.local_inputs()
             signature = _signature_of_call(program, args, kwargs)
             if training:
                 mark_gradients(program, signature, args, kwargs)
@@ -222,16 +222,12 @@ class _PlanMaker:
         if not options.freeze:
             modules = modules_of(self.model)
             python = StateReads(modules, self.model, program.assigned)
-            state = program.state if local is None else {**local.state}
+            state = program.state if local is None else {**local.call.state}
             plan.follow(LiveModel(modules, state, python, compile_lock, at_start, training))
         if local is not None:
-            names, parts = (
-                [spec.name for spec in signature.inputs],
-                ([*map(DTensorPart.of, x)] for x in (local.inputs, local.results)),
-            )
-            plan.call_through(
-                partial(DistributedCall, names=names, inputs=next(parts), results=next(parts), weights=local.weights())
-            )
+            parts, results = ([*map(DTensorPart.of, specs)] for specs in (local.call.inputs, local.call.results))
+            names, weights = [spec.name for spec in signature.inputs], local.weights()
+            plan.call_through(lambda run: DistributedCall(run, names, parts, results, weights))
         return plan
 
     def _train(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExecutionPlan:
@@ -241,31 +237,32 @@ class _PlanMaker:
         from fxc.frontends.distributed_capture import capture_local_joint
 
         joint = capture_local_joint(self.model, args, kwargs)
-        state, count = {**joint.state}, len(joint.state)
-        taken = signature_of(joint.program).inputs[count : count + len(joint.names)]
-        inputs = tuple(replace(spec, name=name) for spec, name in zip(taken, joint.names, strict=True))
-        signature, captured = with_constants(Signature(inputs, joint.nesting, {}), args, kwargs), joint.program.copy()
+        call, state, count = joint.call, {**joint.call.state}, len(joint.call.state)
+        names, returned = call.names, call.returned
+        taken = signature_of(joint.program).inputs[count : count + len(names)]
+        inputs = tuple(replace(spec, name=name) for spec, name in zip(taken, names, strict=True))
+        signature, captured = with_constants(Signature(inputs, call.nesting, {}), args, kwargs), joint.program.copy()
         gradients = [None if gradient is None else DTensorPart.of(*gradient) for gradient in joint.gradients]
         with autocast.off():
             options = with_machine(replace(self.options, check_numerics=False), AOT, joint.program)
             split = joint_pipeline(options)
             Passes(split, options).run(joint.program)
-            forward, backward = parts_of(joint.graph, joint.program, len(joint.results))
+            forward, backward = parts_of(joint.graph, joint.program, len(call.results))
             run = compile_graph(program_of(forward, import_fx), options).flat()
             back = compile_graph(program_of(backward, import_fx), options, boxed=True).boxed()
         function = differentiable(run, back, joint.differentiated)
 
         def step(*local: Any) -> Any:
             weights = map(local_of, state.values(), gradients)
-            return tree_unflatten(function(*weights, *local), joint.returned)
+            return tree_unflatten(function(*weights, *local), returned)
 
         plan = StepPlan(captured, joint.graph, signature, step)
         both = f"{split},builtin.module({pipeline_for(AOT, options)})"
         plan.source = Source(_title(self.model), captured, Passes(both, options))
         python = StateReads(modules_of(self.model), self.model, joint.program.assigned)
         plan.follow(LiveModel(modules_of(self.model), state, python, compile_lock, frozenset(), True))
-        parts, results = ([*map(DTensorPart.of, specs)] for specs in (joint.inputs, joint.results))
-        plan.call_through(lambda run: DistributedCall(run, joint.names, parts, results, {}, gradients[count:]))
+        parts, results = ([*map(DTensorPart.of, specs)] for specs in (call.inputs, call.results))
+        plan.call_through(lambda run: DistributedCall(run, names, parts, results, {}, gradients[count:]))
         return plan
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
@@ -27,23 +27,18 @@ from fxc.program.program import Program
 
 @dataclass(frozen=True)
 class LocalProgram:
-    """``program`` of local tensors. ``inputs``, ``results``: specifications of the DTensors that they are parts of, or None.
-
-    ``args`` and ``kwargs``: the example with local tensors. ``state``: the tensors of the model, by name.
-    """
+    """``program`` of the local tensors of ``call``."""
 
     program: Program
-    inputs: Sequence[Any]
-    results: Sequence[Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    state: Mapping[str, torch.Tensor]
+    call: LocalCall
 
     def weights(self) -> dict[str, tuple[Any, torch.Tensor]]:
         """The DTensors of the model that the program has, each with its local tensor."""
         known = self.program.state
         return {
-            name: (whole, known[name]) for name, whole in self.state.items() if spec_of(whole) is not None and name in known
+            name: (whole, known[name])
+            for name, whole in self.call.state.items()
+            if spec_of(whole) is not None and name in known
         }
 
 
@@ -71,12 +66,15 @@ def capture_local(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     program.main.attributes[INPUTS] = nesting_attr(call.nesting)
     program.main.attributes[OUTPUTS] = nesting_attr(call.returned)
     record_layouts(program, call.specs, call.results)
-    local_args, local_kwargs = tree_unflatten(call.parts[len(call.state) :], call.nesting)
-    return LocalProgram(program, call.specs[len(call.state) :], call.results, local_args, local_kwargs, call.state)
+    return LocalProgram(program, call)
 
 
 class LocalCall:
-    """A call of ``model`` on tensors that stand for the local parts of its tensors (``state``) and inputs (``flat``)."""
+    """A call of ``model`` on tensors that stand for the local parts of its tensors (``state``) and inputs (``flat``).
+
+    ``inputs``, ``results``: specifications of the DTensors that they are parts of, or None; ``names`` of the inputs.
+    ``nesting``, ``returned``: that of the inputs, and of the results.
+    """
 
     def __init__(self, model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         if not isinstance(model, torch.nn.Module) and modules_of(model):
@@ -87,6 +85,7 @@ class LocalCall:
         self.flat, self.nesting = tree_flatten((tuple(args), dict(kwargs)))
         self.specs = [spec_of(value) for value in (*self.state.values(), *self.flat)]
         self.parts = [local_part(value) for value in (*self.state.values(), *self.flat)]
+        self.inputs = self.specs[len(self.state) :]
         try:
             parameters = [*inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).parameters]
         except ValueError:  # a builtin function
@@ -94,6 +93,10 @@ class LocalCall:
         positional = zip(chain(parameters, (f"input_{i}" for i in count(len(parameters)))), args)
         sizes = [(name, len(tree_leaves(value))) for name, value in (*positional, *kwargs.items())]
         self.names = [name if size == 1 else f"{name}_{i}" for name, size in sizes for i in range(size)]
+
+    def local_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The example with local tensors."""
+        return tree_unflatten(self.parts[len(self.state) :], self.nesting)
 
     def run(self, values: Sequence[Any], wanted: Sequence[bool] | None = None) -> list[Any]:
         """The leaves of the result for these local tensors, of which those ``wanted`` require a gradient."""
@@ -142,24 +145,16 @@ def _whole(cls: Any, value: Any, spec: Any, wants: bool) -> Any:
 
 
 @dataclass(frozen=True)
-class JointProgram:
-    """``program``, that of ``graph``: the forward and the backward on local tensors of the model, inputs and tangents.
+class JointProgram(LocalProgram):
+    """``program``, that of ``graph``: the forward and the backward of ``call``, and tangents.
 
-    ``state``, ``inputs``, ``results``: as for a LocalProgram; ``names`` of the inputs. ``differentiated``: which results have a
-    tangent. ``gradients``: for each tensor of the model and each input None, or a tuple of the specification of its gradient,
-    which is None for a plain tensor. ``nesting``: that of the inputs; ``returned``: that of the results.
+    ``differentiated``: which results have a tangent. ``gradients``: for each tensor of the model and each input None, or a
+    tuple of the specification of its gradient, which is None for a plain tensor.
     """
 
-    program: Program
     graph: GraphModule
-    state: Mapping[str, torch.Tensor]
-    names: Sequence[str]
-    inputs: Sequence[Any]
-    results: Sequence[Any]
     differentiated: Sequence[bool]
     gradients: Sequence[tuple[Any] | None]
-    nesting: TreeSpec
-    returned: TreeSpec
 
 
 def capture_local_joint(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JointProgram:
@@ -210,7 +205,4 @@ def capture_local_joint(model: Model, args: Sequence[Any], kwargs: Mapping[str, 
             raise CaptureError("the model writes a tensor", op=node.format_node(), hint=f"use {TORCH_COMPILE}")
     program = import_joint(graph, len(call.results))
     record_layouts(program, [*call.specs, *[None] * len(ends)], [*call.results, *[None] * len(gradients)])
-    inputs = call.specs[len(call.state) :]
-    return JointProgram(
-        program, graph, call.state, call.names, inputs, call.results, differentiated, gradients, call.nesting, call.returned
-    )
+    return JointProgram(program, call, graph, differentiated, gradients)
