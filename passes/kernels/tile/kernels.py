@@ -19,7 +19,7 @@ from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import KernelOp, LastProgramOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
 from fxc.dialects.tile.kernel import ACCESS, INIT, SIZE
-from fxc.passes.kernels.tiling.arguments import access
+from fxc.passes.kernels.tiling.arguments import Made, access
 from fxc.passes.kernels.tiling.choices import power_of_two
 from fxc.passes.kernels.tiling.dynamic import extent, fixed, symbolic_sizes
 from fxc.passes.kernels.tiling.loop_nests import LoopPlan
@@ -55,16 +55,6 @@ class KernelStep:
 
     stages: Sequence[Stage]
     schedule: ScheduleAttr
-
-
-@dataclass(frozen=True)
-class Made:
-    """A kernel, the tensors that it reads and writes, and the types of scratch tensors that it also writes."""
-
-    kernel: KernelOp
-    inputs: list[SSAValue]
-    outputs: list[SSAValue]
-    scratch: list[TensorType]
 
 
 def make_kernel(name: str, steps: Sequence[KernelStep], wanted: set[SSAValue], pieces: Pieces) -> Made:

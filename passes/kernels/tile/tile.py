@@ -47,11 +47,11 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -62,20 +62,18 @@ from fxc.dialects.attributes.values import isa
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.text.diagnostics import OpPassFailedException
-from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
-from fxc.dialects.tile.kernel import DIVISIBLE, SIZE, SOURCE
+from fxc.dialects.tile import KernelOp, LaunchOp, ScheduleAttr
+from fxc.dialects.tile.kernel import SIZE, SOURCE
 from fxc.passes.analysis.size_values import SizeQueries, facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.kernel_keys import Copier, Outline
 from fxc.passes.kernels.tile.kernels import KernelStep, Pieces, make_kernel
+from fxc.passes.kernels.tiling.arguments import align
 from fxc.passes.kernels.tiling.stages import Stage, are_independent, stages_of
 from fxc.passes.rewriting.functions import fresh_names
 from fxc.passes.rewriting.one_group import one_group
 
 SCHEDULE = "tile.schedule"
-
-ALIGNMENT = 16
-"""The bytes of the widest load of a GPU thread, and the divisibility that Triton needs to see that rows are aligned."""
 
 
 @dataclass(frozen=True)
@@ -103,20 +101,6 @@ class TilePass(ModulePass):
                     align(kernel, likely)
                 op.body.block.add_op(kernel)
                 count("kernels")
-
-
-def align(kernel: KernelOp, likely: Mapping[str, int]) -> None:
-    """Mark pointers as aligned to 16 bytes, as PyTorch allocates them, and sizes that are ``likely`` multiples of 16.
-
-    A launch on other sizes uses another variant of the kernel.
-    """
-    hint, listed = {DIVISIBLE: IntegerAttr(ALIGNMENT, i64)}, list[DictionaryAttr]()
-    for argument in kernel.body.block.args:
-        known = dict(kernel.argument_attributes(argument))
-        size = known.get(SIZE)
-        even = isinstance(size, StringAttr) and (number := likely.get(size.data, 1)) and number % ALIGNMENT == 0
-        listed.append(DictionaryAttr(known | hint if isinstance(argument.type, PtrType) or even else known))
-    kernel.arg_attrs = ArrayAttr(listed)
 
 
 class Tiling:

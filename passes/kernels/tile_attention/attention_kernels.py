@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import FloatAttr, VectorType, f32
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.target import allows_tf32, toplevel
-from fxc.dialects.tile import CompareOp, DotOp, ExpandOp, KernelOp, MaskOp, ProgramIdOp, ReduceOp, SelectOp
+from fxc.dialects.tile import CompareOp, DotOp, ExpandOp, MaskOp, ProgramIdOp, ReduceOp, SelectOp
 from fxc.dialects.tile.types import shape_of
 from fxc.passes.kernels.tile_attention.attention import Attention
-from fxc.passes.kernels.tiling.arguments import element_of, finished_kernel, kernel_block
+from fxc.passes.kernels.tiling.arguments import Made, element_of, finished_kernel, kernel_block
 from fxc.passes.kernels.tiling.bodies import Bodies
 from fxc.passes.kernels.tiling.dynamic import fixed
 from fxc.passes.kernels.tiling.loops import Carried, loop
@@ -40,8 +40,7 @@ class Blocks:
     turned: bool
 
 
-def attention_kernel(name: str, found: Attention, blocks: Blocks) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
-    """The kernel, the tensors that it reads, and those that it writes."""
+def attention_kernel(name: str, found: Attention, blocks: Blocks) -> Made:
     return _AttentionKernel(found, blocks).kernel(name)
 
 
@@ -63,7 +62,7 @@ class _AttentionKernel:
         self.numbers = dict[SSAValue, Value]()
         """The result of a stage -> the number of each row."""
 
-    def kernel(self, name: str) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
+    def kernel(self, name: str) -> Made:
         found, w = self.found, self.writer
         grid = self._start()
         names = {**self.heads, ROW: found.row, INNER: DEPTH}
@@ -74,7 +73,7 @@ class _AttentionKernel:
         result = w.block(self.bodies.element(found.last, given))
         form = found.output.total.form.renamed({**self.heads, ROW: found.row, COLUMN: FEATURE})
         w.store(result, self.pointers[found.output.result], form)
-        return finished_kernel(name, grid, self.block, self.inputs, self.outputs), self.inputs, self.outputs
+        return finished_kernel(name, grid, self.block, self.inputs, self.outputs)
 
     def _pair(self, rows: Axis, others: Axis) -> tuple[Axis, Axis]:
         return (others, rows) if self.blocks.turned else (rows, others)

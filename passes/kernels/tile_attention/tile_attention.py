@@ -127,18 +127,17 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
-from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
-from fxc.dialects.tile import LaunchOp
+from fxc.dialects.target import CpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile.kernel import SOURCE
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.source_lines import listed, notes
-from fxc.passes.kernels.tile.tile import align
 from fxc.passes.kernels.tile_attention.attention import Attention, attention_of
 from fxc.passes.kernels.tile_attention.attention_kernels import Blocks, attention_kernel
+from fxc.passes.kernels.tiling.arguments import replace_by_launch
 from fxc.passes.kernels.tiling.products import COLUMN, INNER, ROW, side
 from fxc.passes.rewriting.functions import fresh_names, outside_derivatives
 from fxc.passes.rewriting.one_group import one_group
@@ -177,22 +176,13 @@ def _blocks(found: Attention, target: TargetAttr) -> Blocks:
 
 def _replace(module: ModuleOp, found: Attention, blocks: Blocks, name: str) -> None:
     """Replace the ops of ``found`` by a launch of the kernel ``name``."""
-    kernel, inputs, outputs = attention_kernel(name, found, blocks)
-    launch = LaunchOp.of(name, inputs, [value.type for value in outputs])
-    launch.location = kernel.location = found.output.op.location
-    kernel.attributes[SOURCE] = _sources(found)
-    made: dict[SSAValue, SSAValue] = dict(zip(outputs, launch.results, strict=True))
-    Rewriter.insert_op(launch, InsertPoint.before(found.output.op))
-    olds = {found.output.result: found.output.result}
-    olds |= {old: value for old, value in zip(found.group.results, found.group.yielded(), strict=True) if value in made}
-    for old, value in olds.items():
-        made[value].name_hint = old.name_hint
-        old.replace_all_uses_with(made[value])
+    made = attention_kernel(name, found, blocks)
+    made.kernel.location, made.kernel.attributes[SOURCE] = found.output.op.location, _sources(found)
+    pairs = zip(found.group.results, found.group.yielded(), strict=True)
+    olds = [(found.output.result, found.output.result), *(pair for pair in pairs if pair[1] in made.outputs)]
+    replace_by_launch(module, made, olds, found.output.op)
     for op in _all_ops(found):
         Rewriter.erase_op(op)
-    if isinstance(target_of(module), GpuAttr):
-        align(kernel, {})
-    module.body.block.add_op(kernel)
 
 
 def _all_ops(found: Attention) -> list[Operation]:

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, VectorType, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.dialects.target import allows_tf32, toplevel
-from fxc.dialects.tile import DotOp, KernelOp, ProgramIdOp, SelectOp
+from fxc.dialects.tile import DotOp, ProgramIdOp, SelectOp
 from fxc.passes.analysis.index.forms import Form
-from fxc.passes.kernels.tiling.arguments import element_of, finished_kernel, kernel_block
+from fxc.passes.kernels.tiling.arguments import Made, element_of, finished_kernel, kernel_block
 from fxc.passes.kernels.tiling.products import BATCH, COLUMN, INNER, ROW, Factor, Fused, Product, Surroundings
 from fxc.passes.kernels.tiling.writer import Axis, BlockWriter, Scope, Value
 
@@ -29,13 +29,8 @@ class Blocks:
     inner: int
 
 
-def product_kernel(
-    name: str, product: Product, around: Surroundings, blocks: Blocks
-) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
-    """The kernel, the tensors that it reads, and those that it writes.
-
-    It writes the results of the fused group, and the product itself where other ops read it.
-    """
+def product_kernel(name: str, product: Product, around: Surroundings, blocks: Blocks) -> Made:
+    """The kernel writes the results of the fused group, and the product itself where other ops read it."""
     return _ProductKernel(product, around, blocks).kernel(name)
 
 
@@ -47,7 +42,7 @@ class _ProductKernel:
         self.block, self.pointers = kernel_block([*self.inputs, *self.outputs])
         self.writer = BlockWriter(self.block)
 
-    def kernel(self, name: str) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
+    def kernel(self, name: str) -> Made:
         grid = self._start()
         total = self._epilogue(self._loop())
         for fused in self.around.after:
@@ -56,7 +51,7 @@ class _ProductKernel:
                 self._store(total[fused.stage.result], fused.stage.result, fused.written)
         if self.product.result in self.pointers:
             self._store(total[self.product.result], self.product.result, self.product.total.form)
-        return finished_kernel(name, grid, self.block, self.inputs, self.outputs), self.inputs, self.outputs
+        return finished_kernel(name, grid, self.block, self.inputs, self.outputs)
 
     def _inputs(self) -> list[SSAValue]:
         found = list[SSAValue]()

@@ -60,20 +60,20 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, Modul
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import device, tensor_of
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, is_autotuned, target_of
 from fxc.dialects.text.diagnostics import OpPassFailedException
-from fxc.dialects.tile import LaunchOp
 from fxc.dialects.tile.kernel import SOURCE
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.schedule import SchedulePass
 from fxc.passes.kernels.source_lines import listed, notes
-from fxc.passes.kernels.tile.tile import TilePass, align
+from fxc.passes.kernels.tile.tile import TilePass
 from fxc.passes.kernels.tile_matmul.product_kernels import Blocks, product_kernel
+from fxc.passes.kernels.tiling.arguments import replace_by_launch
 from fxc.passes.kernels.tiling.products import Product, Surroundings, product_of, side, surroundings_of
 from fxc.passes.rewriting.functions import fresh_names, outside_derivatives
 from fxc.passes.rewriting.one_group import one_group
@@ -167,28 +167,18 @@ def _lowered(ctx: FxcContext, module: ModuleOp, blocks: Blocks | None) -> Module
 
 def make_product(module: ModuleOp, product: Product, around: Surroundings, blocks: Blocks, name: str) -> None:
     """Replace ``product``, and the groups fused with it, by a launch of the kernel ``name``."""
-    kernel, inputs, outputs = product_kernel(name, product, around, blocks)
-    place = around.group or product.op
-    launch = LaunchOp.of(name, inputs, [value.type for value in outputs])
-    launch.location = kernel.location = product.op.location
-    kernel.attributes[SOURCE] = ArrayAttr(list(_sources(product, around)))
-    made: dict[SSAValue, SSAValue] = dict(zip(outputs, launch.results, strict=True))
-    Rewriter.insert_op(launch, InsertPoint.before(place))
+    made = product_kernel(name, product, around, blocks)
+    made.kernel.location, made.kernel.attributes[SOURCE] = product.op.location, ArrayAttr(list(_sources(product, around)))
+    olds = [(product.result, product.result)] if product.result in made.outputs else []
     if around.group is not None:
-        for old, value in zip(around.group.results, around.group.yielded(), strict=True):
-            made[value].name_hint = old.name_hint
-            old.replace_all_uses_with(made[value])
+        olds += zip(around.group.results, around.group.yielded(), strict=True)
+    replace_by_launch(module, made, olds, around.group or product.op)
+    if around.group is not None:
         Rewriter.erase_op(around.group)
-    if product.result in made:
-        made[product.result].name_hint = product.result.name_hint
-        product.result.replace_all_uses_with(made[product.result])
     Rewriter.erase_op(product.op)
     for factor in around.before:
         assert isinstance(factor.owner, GroupOp)
         Rewriter.erase_op(factor.owner)
-    if isinstance(target_of(module), GpuAttr):
-        align(kernel, {})
-    module.body.block.add_op(kernel)
 
 
 def _is_on_gpu(product: Product) -> bool:
