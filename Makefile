@@ -5,7 +5,7 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 READY := .venv/.ready
 SHELL := /bin/bash
-# Tests start many processes: without bytecode each compiles the compiler and the tests again, for 0.4 s.
+# Tests start many processes; without bytecode each compiles the compiler again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo docs test test-all test-opinfo test-kernels test-gpu lint format bench bench-gpu clean bench-cpu plots
