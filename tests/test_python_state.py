@@ -189,6 +189,52 @@ def test_what_is_kept_outside_of_modules(function: Callable[[torch.Tensor], torc
     assert COUNTS == {"calls": 0} and COUNTER.calls == CALLS == 0
 
 
+def of_a_function(m: Any, x: torch.Tensor) -> torch.Tensor:
+    return by_global(x)
+
+
+def of_a_method(m: Any, x: torch.Tensor) -> torch.Tensor:
+    return m.counted(x)
+
+
+def of_an_object(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.counter.calls += 1
+    return x * 2
+
+
+class Counts(Keeps):
+    def __init__(self, step: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__(step)
+        self.counter = Counter()
+
+    def counted(self, x: torch.Tensor) -> torch.Tensor:
+        return by_object(x)
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [(of_a_function, r"COUNTS\['calls'\]"), (of_a_method, "'COUNTER.calls'"), (of_an_object, "'counter.calls'")],
+)
+def test_what_functions_methods_and_objects_keep(step: Callable[[Any, torch.Tensor], torch.Tensor], name: str) -> None:
+    model = Counts(step)
+    with pytest.raises(CaptureError, match=name):
+        fxc.compile(model, (torch.ones(2),))
+    assert COUNTS == {"calls": 0} and COUNTER.calls == model.counter.calls == 0
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_what_hooks_keep(before: bool) -> None:
+    """What a hook appends would be a fake tensor at the capture, and nothing in a call."""
+    model, kept = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()), list[torch.Tensor]()
+    if before:
+        model[0].register_forward_pre_hook(lambda module, args: kept.append(args[0]))
+    else:
+        model[0].register_forward_hook(lambda module, args, result: kept.append(result))
+    with pytest.raises(CaptureError, match=r"kept\[1\]"):
+        fxc.compile(model, (torch.ones(1, 2),))
+    assert not kept
+
+
 def built_once(m: Any, x: torch.Tensor) -> torch.Tensor:
     if m.cache is None:
         m.cache = torch.arange(2.0).cos()

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any, cast
 
 import torch
@@ -30,27 +30,35 @@ _MOST = 256
 class PythonState:
     """The Python state of ``module``.
 
-    Attributes of all its modules, contents of lists, dictionaries and sets among them, and of the objects and containers that a
-    ``forward`` references as globals or in closures. ``registered``: include parameters, buffers and submodules.
+    Attributes of all its modules, contents of lists, dictionaries and sets among them, attributes of objects among them, and the
+    objects and containers that functions reference as globals or in closures: each ``forward``, hook and function among the
+    attributes, and the functions and methods of the same file that these name. ``registered``: include parameters, buffers and
+    submodules.
     """
 
     def __init__(self, module: torch.nn.Module, *, registered: bool) -> None:
         self._left_out = () if registered else ("_parameters", "_buffers", "_modules")
         self._found = dict[int, tuple[str, Any]]()
-        functions = dict[int, Any]()
+        called, functions = dict[tuple[int, type], Any](), dict[int, Any]()
         for path, inner in modules_of(module):
-            self._add(f"{path}." if path else "", vars(inner), nested=True)
-            function = getattr(inner.forward, "__func__", inner.forward)
-            functions[id(function)] = function
+            prefix = f"{path}." if path else ""
+            self._add(prefix, vars(inner), nested=True)
+            for name, value in vars(inner).items():
+                if _is_object(value) and not isinstance(value, torch.nn.Module):
+                    self._add(f"{prefix}{name}.", vars(value), nested=True)
+            hooks: list[Any] = [*inner._forward_pre_hooks.values(), *inner._forward_hooks.values()]
+            given = [value for value in vars(inner).values() if isinstance(value, FunctionType)]
+            for each in (cast(Any, inner.forward), *hooks, *given):
+                function = getattr(each, "__func__", each)
+                called[id(function), type(inner)] = function
+        for (_, kind), function in called.items():
+            functions |= {id(each): each for each in _reached(function, kind)}
         for function in functions.values():
             self._add_named(function)
         self._saved = {key: _contents(value) for key, (_, value) in self._found.items()}
 
     def _add_named(self, function: Any) -> None:
         """Add the globals and closure variables that ``function`` references."""
-        function = inspect.unwrap(function)
-        if getattr(function, "__code__", None) is None:
-            return
         variables = Variables(function)
         self._add("", variables, nested=False)
         for name, value in variables.all().items():
@@ -115,6 +123,22 @@ class Variables:
                 self._cells[name].cell_contents = value
             else:
                 self._globals[name] = value
+
+
+def _reached(function: Any, kind: type) -> Iterator[FunctionType]:
+    """``function``, if it is one of Python, and those of its file that it names, as globals or methods of ``kind``."""
+    known, waiting = set[int](), [function]
+    while waiting:
+        function = inspect.unwrap(waiting.pop())
+        if not isinstance(function, FunctionType) or id(function) in known:
+            continue
+        known.add(id(function))
+        yield function
+        named = [
+            *Variables(function).all().values(),
+            *(inspect.getattr_static(kind, name, None) for name in function.__code__.co_names),
+        ]
+        waiting += [each for each in named if getattr(each, "__globals__", None) is function.__globals__]
 
 
 class _Absent:
