@@ -30,8 +30,8 @@ _MOST = 256
 class PythonState:
     """The Python state of ``module``.
 
-    Attributes of all its modules, contents of lists, dictionaries and sets among them, attributes of objects among them, and the
-    objects and containers that functions reference as globals or in closures: each ``forward``, hook and function among the
+    Attributes of all its modules, contents of lists, dictionaries and sets among them, attributes of objects among them, and
+    the objects and containers that functions reference as globals or in closures: each ``forward``, hook and function among the
     attributes, and the functions and methods of the same file that these name. ``registered``: include parameters, buffers and
     submodules.
     """
