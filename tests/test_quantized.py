@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed  #
 from torch import Tensor, nn
 
 import fxc
+from tests.round_trips import round_trip
 
 ROWS, IMAGES, STEPS = (
     torch.linspace(-2, 3, 64).view(4, 16),
@@ -125,3 +127,54 @@ def test_quantized(name: str, route: str) -> None:
 def test_sizes_that_cannot_be_free_are_an_error_also_where_a_model_may_run_in_parts() -> None:
     with pytest.raises(fxc.errors.CaptureError, match="Constraints violated"):
         fxc.compile(lambda x: x.view(4, 16) * 2, (ROWS,), dynamic_shapes=FREE, options={"fallback": True})
+
+
+def wrapped_weights() -> nn.Module:
+    """Weights that are subclasses of tensors and hold others."""
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    model = mlp()
+    for layer in model[::2]:  # type: ignore[index]
+        held = (layer.weight.detach().clone() for _ in range(2))
+        layer.weight = nn.Parameter(TwoTensor(*held), requires_grad=False)
+    return model
+
+
+def of_torchao(config: str) -> nn.Module:
+    quantization = pytest.importorskip("torchao.quantization", reason="the extra models has it")
+    model = mlp()
+    quantization.quantize_(model, getattr(quantization, config)())
+    return model
+
+
+WRAPPED: dict[str, Callable[[], nn.Module]] = {"two tensors": wrapped_weights} | {
+    config: lambda config=config: of_torchao(config)
+    for config in ("Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig", "Float8WeightOnlyConfig")
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+@pytest.mark.filterwarnings("ignore")
+@torch.no_grad()
+def test_weights_that_hold_tensors(name: str, tmp_path: Path) -> None:
+    """A graph of FX is imported without loss, but no file holds the weights; fxc.compile runs the model in parts."""
+    torch._dynamo.reset()
+    model = WRAPPED[name]()
+    graph = torch.fx.symbolic_trace(model)
+    round_trip(graph)
+    program = fxc.import_fx(graph)
+    expected = unwrapped(model(ROWS))
+    for run in (
+        fxc.to_fx(program),
+        fxc.Interpreter(program).run,
+        fxc.compile(model, (ROWS,), options={"fallback": True}),
+        torch.compile(model, backend="fxc"),
+    ):
+        torch.testing.assert_close(unwrapped(run(ROWS)), expected)
+    with pytest.raises(fxc.errors.WeightsError, match="which a weights file cannot hold\n  hint: store a dense tensor"):
+        program.save(tmp_path / "model.mlir")
+
+
+def unwrapped(tensor: Tensor) -> Tensor:
+    """The values of ``tensor``, or those of the first tensor that it holds."""
+    return tensor.a if hasattr(tensor, "a") else tensor  # type: ignore[attr-defined]

@@ -17,14 +17,17 @@ def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
     """Write tensors to a safetensors file. Names of one tensor share an entry; the metadata lists them."""
     import torch
     from safetensors import torch as safetensors_torch
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     from fxc.runtime.lazy import marks
 
     first, tensors, aliases, views = dict[Any, str](), dict[str, torch.Tensor](), dict[str, str](), dict[str, str]()
     for name, tensor in state.items():
-        if tensor.is_sparse or tensor.is_quantized or tensor.layout is not torch.strided:
+        is_wrapper = is_traceable_wrapper_subclass(tensor)
+        if is_wrapper or tensor.is_sparse or tensor.is_quantized or tensor.layout is not torch.strided:
+            kind = type(tensor).__name__ if is_wrapper else f"{tensor.layout} tensor"
             raise WeightsError(
-                f"{name} is a {tensor.layout} tensor, which a weights file cannot hold",
+                f"{name} is a {kind}, which a weights file cannot hold",
                 hint="store a dense tensor in the model, and convert it in forward",
             )
         key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
