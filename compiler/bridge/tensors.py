@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -281,8 +281,10 @@ class FakeWorld:
 
     def _other_hint(self, name: str, place: int) -> int:
         """Return the hint of the symbol at position ``place`` with ``other_guesses``."""
-        low, high = self._limits(name)
-        hint = self._facts_of(name).get("hint", max(low, 5))
+        facts, (low, high) = self._facts_of(name), self._limits(name)
+        if "elsewhere" in facts:
+            return facts["elsewhere"]
+        hint = facts.get("hint", max(low, 5))
         return min(2 * hint + 7 + 2 * place, sys.maxsize if high is None else high)
 
     def known_type_of(self, value: Any) -> Attribute:
@@ -293,7 +295,7 @@ class FakeWorld:
             return self.type_of(value)
         import sympy
 
-        return _without_unnamed(type_of(value, {**self._names, **{s: sympy.Symbol(f"unnamed_{s}") for s in unnamed}}))
+        return with_dims(type_of(value, {**self._names, **{s: sympy.Symbol(f"unnamed_{s}") for s in unnamed}}), _known)
 
     def _tensor(self, type: TensorType) -> torch.Tensor:
         if (layout := types.layout(type)) != "strided":
@@ -436,18 +438,19 @@ class DeferredFake:
         return self.world.fake(self.type)
 
 
-def _without_unnamed(type: Attribute) -> Attribute:
+def with_dims(type: Attribute, change: Callable[[types.Dim], types.Dim]) -> Attribute:
+    """``type`` with ``change`` of each size, stride and expression of a number."""
     if isinstance(type, TupleType):
-        return tuple_type([_without_unnamed(t) for t in type.types.data])
+        return tuple_type([with_dims(t, change) for t in type.types.data])
     if isinstance(type, NUMBERS):
-        return type.__class__(str_attr(_known(type.expression.data)))
+        return type.__class__(str_attr(str(change(type.expression.data))))
     if not is_tensor(type):
         return type
     steps = types.strides(type)
     return tensor_type(
         types.dtype_name(type.element_type),
-        tuple(map(_known, types.sizes(type))),
-        None if steps is None else tuple(map(_known, steps)),
+        tuple(map(change, types.sizes(type))),
+        None if steps is None else tuple(map(change, steps)),
         types.device(type),
         types.layout(type),
     )

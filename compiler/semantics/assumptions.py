@@ -132,7 +132,8 @@ def breaking(condition: Any, world: FakeWorld) -> list[Hints]:
         low = int(range.lower)
         looked_at = sorted({low, low + 1} | {abs(number) + step for number in numbers for step in (-1, 0, 1)})
         sizes = [size for size in looked_at if range.lower <= size <= range.upper]
-        if broken := [size for size in sizes if _is_false(condition, {**known, symbol: size})]:
+        rest = _at(condition, {other: size for other, size in known.items() if other != symbol})
+        if broken := [size for size in sizes if rest is not None and _is_false(rest, {symbol: size})]:
             return [((name, size),) for size in dict.fromkeys((broken[0], broken[-1]))]
     return []
 
@@ -140,7 +141,14 @@ def breaking(condition: Any, world: FakeWorld) -> list[Hints]:
 def _is_false(condition: Any, sizes: Mapping[Any, Any]) -> bool:
     import sympy
 
+    return _at(condition, sizes) == sympy.false
+
+
+def _at(condition: Any, sizes: Mapping[Any, Any]) -> Any:
+    """``condition`` at these sizes; None where it is undefined."""
+    import sympy
+
     try:
-        return condition.subs(sizes) == sympy.false
-    except ZeroDivisionError:  # the expression is undefined at this size
-        return False
+        return condition.xreplace({symbol: sympy.sympify(size) for symbol, size in sizes.items()})
+    except ZeroDivisionError:
+        return None

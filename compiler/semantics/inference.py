@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import is_sequence
-from fxc.dialects.attributes.types import NUMBERS, BoolType, FloatType, is_tensor, sizes
+from fxc.dialects.attributes.types import NUMBERS, BoolType, Dim, FloatType, IntType, is_tensor, sizes, strides
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
@@ -27,6 +27,9 @@ from fxc.interpret.torch_level import ReferenceInterpreter, ResultCountError
 from fxc.semantics.any_sizes import other_answers
 from fxc.semantics.refusals import is_untold
 from fxc.semantics.same_at_sizes import same_types
+
+_LENGTH = 64
+"""Sizes with so many characters are renamed; PyTorch is fast with shorter ones, and simplifies more."""
 
 
 class TypeInference:
@@ -48,8 +51,24 @@ class TypeInference:
         """
         key = question_key(op, symbols)
         if (types := self._answers.get(key)) is None:
-            self._answers[key] = types = self._evaluate(lambda world: self._inferred(op, world, symbols), symbols)
+            types = self._with_names(op, symbols) if symbols and _has_long_sizes(op) else None
+            types = types or self._evaluate(lambda world: self._inferred(op, world, symbols), symbols)
+            self._answers[key] = types
         return types
+
+    def _with_names(self, op: Operation, symbols: DictionaryAttr) -> Sequence[Attribute] | None:
+        """Return the result types of ``op`` if they follow from those for any values of parts of its sizes."""
+        from fxc.semantics.named_sizes import NamedSizes
+
+        try:
+            named = NamedSizes(op, symbols)
+            key = question_key(named.op, named.symbols)
+            if (types := self._answers.get(key)) is None:
+                types = self._inferred(named.op, FakeWorld(named.symbols), named.symbols)
+                self._answers[key] = types
+            return [named.original(type) for type in types]
+        except (VerifyException, FxcError):
+            return None
 
     def remember(self, op: TorchOp, symbols: DictionaryAttr) -> None:
         """Take the result types of ``op`` as what ``infer`` returns, if they are tensors whose sizes depend on no data."""
@@ -162,6 +181,19 @@ def quiet() -> Generator[None, None, None]:
         yield
     finally:
         logger.disabled = before
+
+
+def _has_long_sizes(op: Operation) -> bool:
+    """Whether an operand of ``op`` has a size or stride that takes PyTorch long."""
+    found = list[Dim]()
+    for type in op.operand_types:
+        if is_tensor(type):
+            found += [*sizes(type), *(strides(type) or ())]
+        elif isinstance(type, IntType):
+            found.append(type.expression.data)
+        else:
+            return False
+    return isinstance(op, TorchOp) and not op.regions and any(isinstance(dim, str) and len(dim) >= _LENGTH for dim in found)
 
 
 def _is_unknown_number(type: Attribute) -> bool:
