@@ -347,3 +347,19 @@ def test_places_that_the_group_has_made_itself(how: str) -> None:
         made = fxc.run_passes(program, pipeline)
         for count in (10, 1, 0, 33):
             torch.testing.assert_close(execute(made, [tensor(count)]).value, model(tensor(count)))
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_a_factor_that_is_a_size(count: int) -> None:
+    """Few updates are searched by each element, many are accumulated; both have no symbol as a factor, and are PyTorch's."""
+
+    def model(x: torch.Tensor, i: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.index_add(1, i, y, alpha=x.shape[0]) * 2
+
+    given = tensor(5, 9), indices(9, count), tensor(5, count)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="fxc", dynamic=True)
+        for rows in (5, 3):
+            x, i, y = given[0][:rows].clone(), given[1], given[2][:rows].clone()
+            torch.testing.assert_close(compiled(x, i, y), model(x, i, y))
