@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -292,3 +292,23 @@ def test_a_function_releases_its_arguments(marks: str, release: str, tensors: in
     run = plan.host.main
     assert_close(run(x), x.cos().exp().sin())
     assert peak_bytes(lambda: run(x)) == tensors * 4096
+
+
+FACTORS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "qr": torch.linalg.qr,
+    "lu": torch.linalg.lu,
+    "svd": lambda x: torch.linalg.svd(x, full_matrices=False),
+}
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 6, 4), (2, 4, 6)])
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_of_a_matrix_share_an_arena(name: str, shape: tuple[int, ...]) -> None:
+    """PyTorch's ``linalg_qr.out`` takes tensors in one storage for one tensor: its factors were wrong."""
+
+    def model(x: torch.Tensor) -> list[torch.Tensor]:
+        return [each.abs().sum(-1) + 1 for each in FACTORS[name](x * 2)]
+
+    x = torch.randn(shape)
+    compiled = fxc.compile(model, (x,))
+    assert_close(compiled(x), model(x))
