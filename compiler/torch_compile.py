@@ -28,7 +28,7 @@ from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.pipeline import Flow
-from fxc.errors import CaptureError, FallbackWarning, FxcError, NumericsError
+from fxc.errors import CaptureError, FallbackWarning, FxcError, NumericsError, PipelineError
 from fxc.export.joint_modules import modules_of, program_of
 from fxc.frontends.dynamo_attention import fuse_attention
 from fxc.frontends.dynamo_graphs import drop_unread_numbers, remove_idle_dropouts, return_views_of_inputs
@@ -46,13 +46,19 @@ from fxc.semantics.windows import replace_windows
 from fxc.semantics.written_strides import in_all_functionalizations
 
 
-def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+def fxc_backend(
+    graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
     """The backend. ``options`` are fields of ``fxc.Options``. Each graph of AOTAutograd is compiled with a separate pipeline.
 
     Graphs that only eager mode runs correctly are returned unchanged. Calls where a written input shares memory with another
     one run in eager mode.
     With ``freeze``, graphs that are compiled where gradients are off have frozen weights; other graphs are not affected.
+    PipelineError for a ``mode``, which torch.compile hands to each backend.
     """
+    if mode is not None:
+        hint = 'modes are those of Inductor; options={"autotune": True} and options={"cuda_graphs": True} are for GPUs'
+        raise PipelineError(f"fxc has no mode {mode!r}", hint=hint)
     chosen = run_options(options)
     if is_for_eager(graph):
         return graph

@@ -376,6 +376,8 @@ def test_torch_compile_options_and_breaks(capsys: pytest.CaptureFixture[str]) ->
     torch._dynamo.reset()
     with pytest.raises(Exception, match="fxc has no option 'nothing'"):
         torch.compile(function, backend="fxc", options={"nothing": True})(x())
+    with pytest.raises(Exception, match="fxc has no mode 'max-autotune'"):
+        torch.compile(function, backend="fxc", mode="max-autotune")(x())
 
 
 def test_torch_compile_dynamic() -> None:
