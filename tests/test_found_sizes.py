@@ -140,3 +140,40 @@ def test_a_square_is_reshaped_as_eager_does(shape: tuple[int, ...]) -> None:
         torch.testing.assert_close(found, expected)
         assert found.stride() == expected.stride()
         assert (found.data_ptr() == x.data_ptr()) == (expected.data_ptr() == x.data_ptr())
+
+
+def _square(x: torch.Tensor) -> torch.Tensor:
+    return x.reshape(x.shape[1], -1)
+
+
+def _row(x: torch.Tensor) -> torch.Tensor:
+    return x[:-1].flatten()
+
+
+@pytest.mark.parametrize("reshaped", [_square, _row])
+@pytest.mark.parametrize("written", ["result", "input", "view", "intermediate", "none", "before"])
+def test_whether_a_reshape_is_a_view_is_a_condition_where_a_later_write_depends_on_it(
+    reshaped: Callable[[torch.Tensor], torch.Tensor], written: str
+) -> None:
+    """The example is copied; the square, or one row, would be a view."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if written in ("before", "intermediate"):
+            x = x.add_(1) if written == "before" else (x * 2)
+        first, y = x[0], reshaped(x)
+        if written not in ("none", "before"):
+            {"result": y, "input": x, "view": first, "intermediate": y}[written].add_(1)
+        return x.sum(1) + y.sum()
+
+    sizes = {0: Dim("rows", min=2), 1: Dim("columns", min=2)}
+    compiled = fxc.compile(function, (torch.ones(5, 6).t(),), dynamic_shapes=(sizes,))
+    is_condition = written not in ("none", "before")
+    for size, is_view in (((5, 6), False), ((4, 3), False), ((3, 3), reshaped is _square), ((3, 2), reshaped is _row)):
+        x = torch.arange(float(size[0] * size[1])).reshape(size).t()
+        copied = x.clone(memory_format=torch.preserve_format)
+        if is_view and is_condition:
+            with pytest.raises(fxc.errors.InputError, match="it was compiled for sizes with"):
+                compiled(x)
+            continue
+        torch.testing.assert_close(compiled(x), function(copied))
+        torch.testing.assert_close(x, copied)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import torch
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode, dispatch_functionalize
+from torch.fx.experimental import _config
 from torch.fx.traceback import get_current_meta
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 from xdsl.dialects import func
@@ -27,7 +29,7 @@ from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import constant_value
 from fxc.dialects.attributes.types import SYMBOLS, ValueType
 from fxc.dialects.attributes.values import int_attr
-from fxc.dialects.base.effects import aliases, writes
+from fxc.dialects.base.effects import aliases, is_view, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -92,6 +94,7 @@ class _Interpreter(ReferenceInterpreter):
         self.bases, self.arguments, self.written = dict[int, FunctionalTensor](), set[int](), set[int]()
         self.laid_out, self.between = set[int](), set[int]()  # memory laid out again; memory whose gaps are accessed
         self.changed, self.outside = set[int](), dict[int, Any]()  # memory ever written; views that reach outside an argument
+        self.shared = dict[Block, Set[Operation]]()
 
     def body(self, block: Block, args: Sequence[Any]) -> Any:
         """Return the results of ``block``, with eager's strides; the new values of ``args`` may have other strides."""
@@ -134,22 +137,38 @@ class _Interpreter(ReferenceInterpreter):
             return [env[op.operands[0]]]
         if op.operator == "aten.detach_.default" and _is_lifted(op.operands[0]):
             return [env[op.operands[0]]]
-        if op.operator == "aten.detach_.default" and _is_written_later(op.results[0]):
+        if op.operator == "aten.detach_.default" and self.is_written_later(op):
             return self.call_instead(op, _detach_in_place, env)
         if op.operator == "aten.as_strided.default":
             return self.call_instead(op, self.as_strided, env)
         if op.operator == "aten.reshape.default":
-            return self.call_instead(op, _reshape, env)
+            with self.known_sharing(op):
+                return self.call_instead(op, _reshape, env)
         if op.operator in STRIDED_COPIES:
             return self.call_instead(op, partial(self.strided_copy, op), env)
         if (by_views := BY_VIEWS.get(op.operator)) is not None:
             return self.call_instead(op, partial(by_views, as_strided=self.as_strided), env)
         if (told := UNDECLARED_VIEWS.get(op.operator, op.operator)) != op.operator:
             return self.call_instead(op, resolve_operator(told), env)
-        results = super().op(op, env)
+        with self.known_sharing(op):
+            results = super().op(op, env)
         if "c" in op.FLAGS and _shares_unnoticed([env[value] for value in op.operands], results):
             return self.call_instead(op, resolve_operator(op.operator).decompose, env)
         return results
+
+    def is_written_later(self, op: TorchOp) -> bool:
+        """Whether a later operation of the block of ``op`` writes memory that a result of ``op`` may share."""
+        if op.parent is None:
+            return False
+        if op.parent not in self.shared:
+            self.shared[op.parent] = _sharing_written_memory(op.parent)
+        return op in self.shared[op.parent]
+
+    def known_sharing(self, op: TorchOp) -> AbstractContextManager[None]:
+        """Let sizes that decide whether a result of ``op`` is a view or a copy add guards, if that matters to a later write."""
+        if is_view(op) or not self.is_written_later(op):
+            return nullcontext()
+        return _config.patch(backed_size_oblivious=False)  # type: ignore[attr-defined]
 
     def as_strided(self, x: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
         """Apply ``as_strided`` to the base of ``x``, as PyTorch's functionalization does not support it on views.
@@ -335,14 +354,19 @@ def _is_lifted(value: SSAValue) -> bool:
     return isinstance(value.owner, TorchOp) and value.owner.operator == "aten.lift_fresh_copy.default"
 
 
-def _is_written_later(value: SSAValue) -> bool:
-    """Whether an operation behind that of ``value``, in its block, writes to it or to a view of it."""
-    views, op = {value}, value.owner
-    while isinstance(op, Operation) and (op := op.next_op) is not None:
-        if not views.isdisjoint(writes(op) or ()):
-            return True
-        views.update(op.results[index] for index, operand in aliases(op) if operand in views)
-    return False
+def _sharing_written_memory(block: Block) -> Set[Operation]:
+    """The operations in ``block`` with a result that may share memory that a later operation of it writes."""
+    sets, written, found = dict[SSAValue, set[SSAValue]](), set[int](), set[Operation]()
+    shared = {op: [(op.results[index], operand) for index, operand in aliases(op)] for op in block.ops}
+    for pair in (pair for pairs in shared.values() for pair in pairs):
+        few, many = sorted((sets.setdefault(value, {value}) for value in pair), key=len)
+        many |= few
+        sets.update(dict.fromkeys(few, many))
+    for op, pairs in reversed(shared.items()):
+        if any(id(sets[result]) in written for result, _ in pairs):
+            found.add(op)
+        written.update(id(sets[value]) for value in writes(op) or () if value in sets)
+    return found
 
 
 def _reshape(x: Any, shape: Sequence[Any]) -> Any:
