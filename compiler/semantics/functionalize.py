@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -94,7 +94,6 @@ class _Interpreter(ReferenceInterpreter):
         self.bases, self.arguments, self.written = dict[int, FunctionalTensor](), set[int](), set[int]()
         self.laid_out, self.between = set[int](), set[int]()  # memory laid out again; memory whose gaps are accessed
         self.changed, self.outside = set[int](), dict[int, Any]()  # memory ever written; views that reach outside an argument
-        self.shared = dict[Block, Set[Operation]]()
 
     def body(self, block: Block, args: Sequence[Any]) -> Any:
         """Return the results of ``block``, with eager's strides; the new values of ``args`` may have other strides."""
@@ -137,7 +136,7 @@ class _Interpreter(ReferenceInterpreter):
             return [env[op.operands[0]]]
         if op.operator == "aten.detach_.default" and _is_lifted(op.operands[0]):
             return [env[op.operands[0]]]
-        if op.operator == "aten.detach_.default" and self.is_written_later(op):
+        if op.operator == "aten.detach_.default" and _is_written_later(op.results[0]):
             return self.call_instead(op, _detach_in_place, env)
         if op.operator == "aten.as_strided.default":
             return self.call_instead(op, self.as_strided, env)
@@ -156,17 +155,9 @@ class _Interpreter(ReferenceInterpreter):
             return self.call_instead(op, resolve_operator(op.operator).decompose, env)
         return results
 
-    def is_written_later(self, op: TorchOp) -> bool:
-        """Whether a later operation of the block of ``op`` writes memory that a result of ``op`` may share."""
-        if op.parent is None:
-            return False
-        if op.parent not in self.shared:
-            self.shared[op.parent] = _sharing_written_memory(op.parent)
-        return op in self.shared[op.parent]
-
     def known_sharing(self, op: TorchOp) -> AbstractContextManager[None]:
         """Let sizes that decide whether a result of ``op`` is a view or a copy add guards, if that matters to a later write."""
-        if is_view(op) or not self.is_written_later(op):
+        if not _config.backed_size_oblivious or is_view(op) or not _is_sharing_noticed(op):
             return nullcontext()
         return _config.patch(backed_size_oblivious=False)  # type: ignore[attr-defined]
 
@@ -354,19 +345,46 @@ def _is_lifted(value: SSAValue) -> bool:
     return isinstance(value.owner, TorchOp) and value.owner.operator == "aten.lift_fresh_copy.default"
 
 
-def _sharing_written_memory(block: Block) -> Set[Operation]:
-    """The operations in ``block`` with a result that may share memory that a later operation of it writes."""
-    sets, written, found = dict[SSAValue, set[SSAValue]](), set[int](), set[Operation]()
-    shared = {op: [(op.results[index], operand) for index, operand in aliases(op)] for op in block.ops}
-    for pair in (pair for pairs in shared.values() for pair in pairs):
-        few, many = sorted((sets.setdefault(value, {value}) for value in pair), key=len)
-        many |= few
-        sets.update(dict.fromkeys(few, many))
-    for op, pairs in reversed(shared.items()):
-        if any(id(sets[result]) in written for result, _ in pairs):
-            found.add(op)
-        written.update(id(sets[value]) for value in writes(op) or () if value in sets)
-    return found
+def _is_written_later(value: SSAValue) -> bool:
+    """Whether an operation behind that of ``value``, in its block, writes to it or to a view of it."""
+    views, op = {value}, value.owner
+    while isinstance(op, Operation) and (op := op.next_op) is not None:
+        if not views.isdisjoint(writes(op) or ()):
+            return True
+        views.update(op.results[index] for index, operand in aliases(op) if operand in views)
+    return False
+
+
+def _is_sharing_noticed(op: Operation) -> bool:
+    """Whether later operations of the block write through a result of ``op`` and read an operand, or the other way round.
+
+    Each stands for all views of its memory. The caller reads arguments.
+    """
+    results, others = {op.results[index] for index, _ in aliases(op)}, {operand for _, operand in aliases(op)}
+    if op.parent is None or not results:
+        return False
+    ops = list(op.parent.ops)
+    before, later = ops[: (place := ops.index(op))], ops[place + 1 :]
+    if not any(map(writes, later)):
+        return False
+    for each in reversed(before):
+        others.update(operand for index, operand in aliases(each) if each.results[index] in others)
+    is_lasting = any(isinstance(value.owner, Block) for value in others)
+    for each in before:
+        others.update(each.results[index] for index, operand in aliases(each) if operand in others)
+    through_results = through_others = False
+    for each in later:
+        through_results |= not results.isdisjoint(written := writes(each) or ())
+        through_others |= not others.isdisjoint(written)
+        read = set(each.operands).difference(written)
+        if (through_results and (is_lasting or not others.isdisjoint(read))) or (
+            through_others and not results.isdisjoint(read)
+        ):
+            return True
+        for index, operand in aliases(each):
+            for side in (results, others):
+                side.update([each.results[index]] if operand in side else [])
+    return False
 
 
 def _reshape(x: Any, shape: Sequence[Any]) -> Any:
