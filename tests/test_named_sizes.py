@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import pytest
 import torch
 from xdsl.ir import Attribute
@@ -75,14 +73,10 @@ def test_views_of_windows_are_right_at_each_size(size: str, names: list[str]) ->
             assert value.stride() == tuple(number_at(step, numbers) for step in steps) if steps else value.is_contiguous()
 
 
-def test_the_time_does_not_multiply_with_the_depth_of_sizes() -> None:
-    inferred(FIRST)
-    times = list[float]()
-    for size in (SECOND, THIRD):
-        start = process_time()
-        inferred(size)
-        times.append(process_time() - start)
-    assert times[1] < 2 * times[0] + 1
+def test_symbols_of_a_file_have_any_name(names: list[str]) -> None:
+    known = [str(type).replace("s0", "batch") for type in inferred(SECOND)]
+    assert [str(type) for type in inferred(SECOND.replace("s0", "batch"), "batch = {hint = 96 : i64, min = 2 : i64}")] == known
+    assert names
 
 
 def test_parts_that_depend_on_data_have_no_names(names: list[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import count
 from typing import Any, cast
 
 import sympy
@@ -59,12 +60,12 @@ class NamedSizes:
         return self._names[part]
 
     def _symbol(self, part: Any) -> Any:
-        used = max(int(name[1:]) for name in self._module.data) + len(self._names) + 1
         bounds = _value_ranges.bound_sympy(
             part, {sympy_symbol(name): range for name, range in self._world.named_ranges.values()}
         )
         limits = {key: int(bound) for key, bound in (("min", bounds.lower), ("max", bounds.upper)) if bound.is_Integer}
-        return self._add(f"{'s' if bounds.lower >= 1 else 'n'}{used}", part, limits)
+        kind, taken = "s" if bounds.lower >= 1 else "n", {*self._module.data, *self._symbols}
+        return self._add(next(name for number in count() if (name := f"{kind}{number}") not in taken), part, limits)
 
     def _add(self, name: str, part: Any, limits: Mapping[str, int]) -> Any:
         """Return the symbol ``name`` for ``part``, with what ``part`` is at the hints of the module, and at other sizes."""
