@@ -79,3 +79,20 @@ def _conditions(trace: Callable[[FakeWorld], str]) -> tuple[str, ...]:
     module = ModuleOp([])
     traced_under_conditions(trace, _SYMBOLS, module)
     return tuple(conditions_of(module))
+
+
+NUMBERS: dict[str, Callable[..., Any]] = {
+    "degrees of freedom": lambda x, n, one, none: (x.var(0, correction=n), x.std(1, correction=n) + 1),
+    "an index without elements": lambda x, n, one, none: x[0, 0].gather(0, none).sum() + x * n,
+    "parts whose sum is a size": lambda x, n, one, none: x.split_with_sizes([n - 2, one, x.shape[0] - n + 1]),
+    "parts whose sum becomes a size": lambda x, n, one, none: x.split_with_sizes([one, n, one]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_integers_that_are_free(name: str) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(NUMBERS[name], backend="fxc", dynamic=True, options={"strict": True})
+    for size in (5, 7, 4):
+        inputs = torch.randn(size, size, size), size - 2, 1, torch.empty(size, 0, dtype=torch.int64)
+        torch.testing.assert_close(compiled(*inputs), NUMBERS[name](*inputs))

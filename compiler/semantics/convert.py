@@ -257,11 +257,13 @@ class _Converter:
             return outputs
 
         graph = trace(run, [leaf.fake for leaf in inputs], self.world, op_text(op, 80))
-        return self.callee(op, graph, structure)
+        return self.callee(op, graph, structure, inputs)
 
-    def callee(self, op: Operation, graph: torch.fx.GraphModule, structure: list[Any]) -> _Traced:
+    def callee(self, op: Operation, graph: torch.fx.GraphModule, structure: list[Any], inputs: list[Leaf]) -> _Traced:
         importer = GraphImporter(self.world.type_of, constants_inline=True)
         block = importer.block(graph, list(graph.graph.nodes), "", None)
+        for argument, leaf in zip(block.args, inputs, strict=True):
+            argument._type = leaf.value.type  # the trace may have replaced a symbol by an equal expression
         declare(self.module, [*importer.operators.values()])
         output = block.last_op
         assert isinstance(output, OutputOp)

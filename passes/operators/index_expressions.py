@@ -22,7 +22,7 @@ from fxc.dialects.attributes.types import tensor_of
 from fxc.passes.analysis.index.forms import Form, Symbol
 from fxc.passes.analysis.index.maps import affine_of
 from fxc.passes.analysis.index.ranges import Ranges
-from fxc.passes.operators.scalars import Scalar, computation_dtype, constant, loaded, machine_type, where
+from fxc.passes.operators.scalars import Scalar, Uncovered, computation_dtype, constant, loaded, machine_type, where
 
 OUTSIDE = "index out of range: an index of {} is outside of a dimension of size {}"
 
@@ -120,7 +120,9 @@ class Places:
         return all_of([condition for condition in found if condition is not None])
 
     def is_within(self, index: Sequence[Form], shape: Sequence[Steps]) -> bool:
-        """Whether ``index`` is known to be within ``shape``."""
+        """Whether ``index`` is known to be within ``shape``. Uncovered if it has another rank, as one without elements may."""
+        if len(index) != len(shape):
+            raise Uncovered("an index of another rank")
         return all(self.ranges.is_within(place, size) for place, size in zip(index, shape, strict=True))
 
     def element(self, source: SSAValue, index: Sequence[Form], dtype: str) -> Scalar:

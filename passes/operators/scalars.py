@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partialmethod
 from math import copysign, inf, isfinite
 from types import MappingProxyType
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
@@ -253,8 +253,10 @@ MATH: dict[str, type[Operation]] = {cls.name.removeprefix("math."): cls for cls 
 """The functions of the math dialect by name."""
 
 
-def constant(body: Block, number: int | float | bool, dtype: str) -> Scalar:
-    """``number`` as a scalar of ``dtype``; integers wrap around."""
+def constant(body: Block, number: Any, dtype: str) -> Scalar:
+    """``number`` as a scalar of ``dtype``; integers wrap around. Uncovered for a size."""
+    if not isinstance(number, (int, float)):
+        raise Uncovered(f"{number} is a size, not a number")
     value = _number(number, repr(number), dtype)
     op = arith.ConstantOp.create(result_types=[value.type], properties={"value": value})
     body.add_op(op)
