@@ -44,7 +44,7 @@ class PythonState:
             prefix = f"{path}." if path else ""
             self._add(prefix, vars(inner), nested=True)
             for name, value in vars(inner).items():
-                if _is_object(value) and not isinstance(value, torch.nn.Module):
+                if _is_object(value):
                     self._add(f"{prefix}{name}.", vars(value), nested=True)
             hooks: list[Any] = [*inner._forward_pre_hooks.values(), *inner._forward_hooks.values()]
             given = [value for value in vars(inner).values() if isinstance(value, FunctionType)]
@@ -65,7 +65,7 @@ class PythonState:
             if type(value) in (dict, list, set):
                 if len(value) <= _MOST:
                     self._add(name, value, nested=False)
-            elif _is_object(value) and not isinstance(value, torch.nn.Module):
+            elif _is_object(value):
                 self._add(f"{name}.", vars(value), nested=False)
 
     def _add(self, path: str, value: Any, *, nested: bool) -> None:
@@ -150,8 +150,8 @@ _ABSENT = _Absent()
 
 
 def _is_object(value: Any) -> bool:
-    """Whether ``value`` is an instance of a user class."""
-    if isinstance(value, type) or not isinstance(getattr(value, "__dict__", None), dict):
+    """Whether ``value`` is an instance of a user class, other than a module."""
+    if isinstance(value, (type, torch.nn.Module)) or not isinstance(getattr(value, "__dict__", None), dict):
         return False
     package = type(value).__module__.partition(".")[0]
     return package == "__main__" or (package != "torch" and package not in sys.stdlib_module_names)
@@ -308,7 +308,7 @@ def _inside(value: Any) -> dict[Any, Any]:
     """The elements of a container or the attributes of an object."""
     if isinstance(value, (dict, list, tuple, set)):
         return _contents(value)
-    return {**value.__dict__} if _is_object(value) and not isinstance(value, torch.nn.Module) else {}
+    return {**value.__dict__} if _is_object(value) else {}
 
 
 class _Calls(TorchDispatchMode):

@@ -88,6 +88,9 @@ class Unrecorded(NotImplementedError):
 _NODE: Any = torch.Tensor.grad_fn.__get__  # type: ignore[attr-defined]
 
 
+_EFFECTS = frozenset[Any]([*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward, _NODE])
+
+
 class _Node:
     """A node of autograd's graph, whose hooks no trace records."""
 
@@ -131,8 +134,7 @@ def _parameter_requires_grad(function: Any, args: Any) -> bool | None:
 
 def is_unrecorded(function: Any) -> bool:
     """Whether a trace does not record ``function``, as a mode gets it: it assigns to data, or autograd has an effect."""
-    effects: list[Any] = [*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward, _NODE]
-    return _is_data_set(function) or function in effects
+    return _is_data_set(function) or function in _EFFECTS
 
 
 def _is_data_set(function: Any) -> bool:

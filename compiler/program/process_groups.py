@@ -14,7 +14,6 @@ from xdsl.ir import Attribute, Operation
 
 from fxc.dialects.attributes.discardable import LAYOUT
 from fxc.dialects.attributes.values import str_attr
-from fxc.dialects.base.names import UniqueNames
 from fxc.dialects.dist import GroupOp, LayoutAttr, MeshOp
 from fxc.dialects.dist.mesh import lookup
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
@@ -22,6 +21,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import CollectiveError
 from fxc.passes.analysis.joint_graph import returned
 from fxc.passes.analysis.written_arguments import MUTATES
+from fxc.passes.rewriting.functions import symbols_of
 
 if TYPE_CHECKING:
     from fxc.program.program import Program
@@ -41,7 +41,7 @@ def declare_groups(module: ModuleOp, meshes: Sequence[Any]) -> Sequence[str]:
     """Declare ``meshes``, of PyTorch, and the process groups that ``module`` names. Returns the symbol of each mesh."""
     from torch.utils._python_dispatch import _disable_current_modes
 
-    names = UniqueNames(name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr))
+    names = symbols_of(module)
     symbols, declared = list[str](), list[Operation]()
     along = dict[str, tuple[str, str]]()
     for mesh in meshes:

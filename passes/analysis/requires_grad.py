@@ -6,9 +6,13 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from fxc.dialects.attributes.values import bool_attr, isa
+from fxc.dialects.attributes.values import Tree, bool_attr, isa
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.fx import CallFunctionOp
+from fxc.dialects.torch_ops.base import TorchOp
+
+_SWITCHES = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
 REQUIRES_GRAD = "requires_grad"
 """A discardable attribute of an op: a boolean for each result. Without it, any result may require a gradient."""
@@ -18,6 +22,18 @@ ARGUMENT = "fx.requires_grad"
 
 FROZEN = "fx.frozen"
 """The unit attribute of an argument that requires no gradient: a parameter that is not trained, a constant of a derivative."""
+
+
+def grad_switch(op: Operation) -> Tree | None:
+    """What a call of ``set_grad_enabled`` sets for the operations after it, a number or a value; None for any other op."""
+    if isinstance(op, TorchOp):
+        is_switch = op.operator == "aten.set_grad_enabled.default"
+    else:
+        is_switch = isinstance(op, CallFunctionOp) and op.call_target() in _SWITCHES
+    if not is_switch or not isinstance(op, (TorchOp, CallFunctionOp)):
+        return None
+    args, kwargs = op.trees()
+    return next(iter([*args, *kwargs.values()]))
 
 
 def requires_grad(value: SSAValue) -> bool:

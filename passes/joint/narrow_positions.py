@@ -40,7 +40,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from fxc.dialects.attributes.types import dtype_name, is_tensor
+from fxc.dialects.attributes.types import dtype_name, tensor_of
 from fxc.dialects.attributes.values import dtype_attr
 from fxc.dialects.autodiff import OFFLOADED
 from fxc.dialects.context import FxcContext
@@ -96,12 +96,13 @@ def _narrowest(value: SSAValue) -> str | None:
 
 
 def _convert(ctx: FxcContext, graph: JointGraph, value: SSAValue, narrow: str) -> None:
-    op, type = value.owner, value.type
-    assert isinstance(op, TorchOp) and is_tensor(type) and op.next_op is not None
+    op, type = value.owner, tensor_of(value)
+    assert isinstance(op, TorchOp) and op.next_op is not None
     first, block = op.next_op, graph.block
     saved = insert_call(ctx, "aten._to_copy.default", [value], first, {"dtype": dtype_attr(narrow)})
     wide = insert_call(ctx, "aten._to_copy.default", [saved], first, {"dtype": dtype_attr(dtype_name(type.element_type))})
     saved._name = wide._name = value._name
+    saved.owner.location = wide.owner.location = op.location  # type: ignore[union-attr]
     forward = {*graph.forward, saved.owner}
     value.replace_uses_with_if(wide, lambda use: block.find_ancestor_op_in_block(use.operation) not in forward)
     unmark_saved(value)

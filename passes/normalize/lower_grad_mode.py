@@ -41,17 +41,16 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import Tree, bool_attr, isa, leaves
+from fxc.dialects.attributes.values import bool_attr, isa, leaves
 from fxc.dialects.base.effects import reshapes
-from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.region_calls import inline_region
+from fxc.passes.analysis.requires_grad import grad_switch
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.tuples import selected_index
 
 _SET_GRAD = "higher_order.wrap_with_set_grad_enabled"
-_CALLS = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
 
 @dataclass(frozen=True)
@@ -74,13 +73,12 @@ class LowerGradModePass(ModulePass):
 
 def _lower_calls(block: Block) -> None:
     """Remove the calls of ``set_grad_enabled`` from ``block``; what runs without gradients reads detached values."""
-    found = [op for op in block.ops if isinstance(op, CallFunctionOp) and op.call_target() in _CALLS]
-    calls = dict[Operation, Tree]((op, op.trees()[0][0]) for op in found)
+    calls = {op: switch for op in block.ops if (switch := grad_switch(op)) is not None}
     if not all(isinstance(switch, IntegerAttr) for switch in calls.values()):
         return
     is_on, inside = True, set[SSAValue]()
     detached, outside = dict[SSAValue, SSAValue](), dict[SSAValue, SSAValue]()
-    for op in block.ops if calls else ():
+    for op in list(block.ops) if calls else ():
         if op in calls:
             is_on, detached = calls[op] != bool_attr(False), {}
             Rewriter.erase_op(op)

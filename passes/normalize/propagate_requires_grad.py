@@ -52,11 +52,10 @@ from fxc.passes.analysis.call_graph import functions_of
 from fxc.passes.analysis.matching import is_complex, is_floating
 from fxc.passes.analysis.memory import Memory, is_isolated
 from fxc.passes.analysis.region_calls import COND, WHILE_LOOP, region_argument, region_inputs, region_outputs
-from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, marked
+from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, grad_switch, marked
 from fxc.passes.rewriting.functions import differentiated_functions
 
 _SET_GRAD = "higher_order.wrap_with_set_grad_enabled"
-_SWITCHES = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
 
 @dataclass(frozen=True)
@@ -138,8 +137,8 @@ class _Gradients:
             case CallOp():
                 self.function_call(op)
             case TorchOp() | CallFunctionOp():
-                if (switch := _switched(op)) is not None:
-                    self.enabled = switch
+                if (switch := grad_switch(op)) is not None:
+                    self.enabled = switch != bool_attr(False)  # without a constant it counts as enabled
                 elif self.enabled:
                     self.flag(op.results, self.answer(op))
                     self.spread_writes(op)
@@ -266,16 +265,6 @@ def _can_carry(type: Attribute) -> bool:
     if is_tensor(type):
         return is_floating(type) or is_complex(type)
     return not isinstance(type, (IntType, FloatType, BoolType, NoneValueType))
-
-
-def _switched(op: TorchOp | CallFunctionOp) -> bool | None:
-    """The grad mode that ``op`` sets for the ops after it; None where it sets none. Without a constant it counts as enabled."""
-    sets = op.operator == "aten.set_grad_enabled.default" if isinstance(op, TorchOp) else op.call_target() in _SWITCHES
-    if not sets:
-        return None
-    args, kwargs = op.trees()
-    [switch, *_] = [*args, *kwargs.values()]
-    return switch != bool_attr(False)
 
 
 def _scope_of(op: Operation) -> Operation:

@@ -32,7 +32,6 @@ from fxc.passes.operators.rules import (
     dtype_of,
     python_arguments,
     result_dtype,
-    scale_of,
     shape_of,
     tensors,
 )
@@ -177,7 +176,7 @@ class Generics:
             body.block.insert_arg(type.element_type, len(body.block.args))
             return body.generic(value, empty, range(len(shape)))
 
-        scale = scale_of(op)
+        scale = python_arguments(op).get("alpha", 1)
         updates = loops(dtype, lambda body: encoded(op, body.element(*rule.update(op, body.loops))) * scale)
         places = loops("int64", lambda body: body.made(rule.place(op, body.loops, body.places)))
         type = self.group.tensor_type(dtype, shape_of(result), place)

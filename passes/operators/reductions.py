@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import device, is_tensor, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dims_of, is_tensor, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import NONE, Tree, bool_attr, dtype_attr, float_attr, int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -126,10 +126,9 @@ def _extreme(first: str, second: str) -> Parts:
 
 
 def _along_dim(op: TorchOp) -> int | None:
-    """The size of the operand along ``dim``, which is the last one by default."""
-    source, dim = op.operands[0], integer(op.bound().get("dim", int_attr(-1)))
-    assert is_tensor(source.type)
-    lengths = [*sizes(source.type)] or [1]
+    """The size of the operand along ``dim``; None if no dimension is given and the last one is not the default."""
+    given, lengths = op.bound().get("dim"), dims_of(op.operands[0]) or (1,)
+    dim = integer(given) if given is not None else -1 if op.SCHEMA.by_name["dim"].default == "-1" else None
     return length if dim is not None and isinstance(length := lengths[dim], int) else None
 
 

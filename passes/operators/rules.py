@@ -257,14 +257,6 @@ def python_arguments(op: TorchOp) -> dict[str, Any]:
     return {name: _python(tree) for name, tree in op.bound().items()}
 
 
-def scale_of(op: TorchOp) -> float:
-    """The factor of each update. Uncovered for a symbol."""
-    scale = python_arguments(op).get("alpha", 1)
-    if isinstance(scale, Polynomial):
-        raise Uncovered("a factor that is a size")
-    return scale
-
-
 def _python(tree: KnownTree) -> Any:
     if isinstance(tree, (list, tuple)):
         return [_python(element) for element in tree]

@@ -35,7 +35,6 @@ from fxc.passes.operators.rules import (
     broadcast_index,
     python_arguments,
     result_dtype,
-    scale_of,
     shape_of,
 )
 from fxc.passes.operators.scalars import Scalar, Uncovered, computation_dtype, where
@@ -102,7 +101,7 @@ def index_update(update: Update, *, wraps: bool) -> Making:
             news: Sequence[Scalar] = [_number(op, places, arguments)] * count
         else:
             news = yield [(source, place if shape_of(source) else ()) for place in at]
-        scale = scale_of(op)
+        scale = arguments.get("alpha", 1)
         for number, new in zip(found, news, strict=True):
             target = places.checked(number, shape_of(x)[dim], op.operator, real, wraps=wraps)
             meets = places.number(target).eq(places.number(index[dim]))

@@ -107,3 +107,19 @@ func.func @unknown(%x: tensor<3xf32>, %p: !torch.bool) {
   %on = fx.call_function @torch._C._set_grad_enabled(%p) : (!torch.bool) -> !torch.none
   fx.output((%e,)) : (tensor<3xf32>) -> ()
 }
+
+// -----
+
+/// By keyword, and as an operator.
+// CHECK-LABEL: @other_calls
+// CHECK-NEXT:    [[X:%.+]] = torch.aten.detach.default(%x)
+// CHECK-NEXT:    %e = torch.aten.exp.default([[X]])
+// CHECK-NEXT:    %f = torch.aten.exp.default(%x)
+// CHECK-NEXT:    fx.output((%e, %f))
+func.func @other_calls(%x: tensor<3xf32>) {
+  %off = fx.call_function @torch.set_grad_enabled(mode = false) : () -> !torch.none
+  %e = torch.aten.exp.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  torch.aten.set_grad_enabled.default(true) : () -> ()
+  %f = torch.aten.exp.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  fx.output((%e, %f)) : (tensor<3xf32>, tensor<3xf32>) -> ()
+}
