@@ -321,3 +321,21 @@ def test_an_autograd_function_that_saves_beside_writes(free: bool) -> None:
     results = compiled(x), function(x)
     torch.testing.assert_close(*results)
     torch.testing.assert_close(*(torch.autograd.grad(result.sin().sum(), x) for result in results))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_module_that_dynamo_captures(training: bool) -> None:
+    class Sums(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x) * float(x.numpy().sum())
+
+    model, x = Sums(), torch.randn(2, 3)
+    before = dict(vars(model))
+    compiled = fxc.compile(model, (x,), training=training)
+    assert vars(model) == before
+    for each in (x, torch.randn(2, 3)):
+        torch.testing.assert_close(compiled(each), model(each))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import random
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch._dynamo
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.checkpoint import checkpoint
@@ -298,3 +301,84 @@ def test_effects_of_autograd_are_of_calls_only(training: bool) -> None:
     for found, expected in zip(model.parameters(), twin.parameters(), strict=True):
         assert found.requires_grad == expected.requires_grad
         torch.testing.assert_close(found.grad, expected.grad)
+
+
+class Draws(nn.Module):
+    def __init__(self, draw: Callable[[Draws], Any]) -> None:
+        super().__init__()
+        self.layer, self.draw, self.own = nn.Linear(4, 4), draw, [random.Random(3)]
+        self.generator, self.states = np.random.default_rng(3), np.random.RandomState(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) * self.draw(self)
+
+
+DRAWS: dict[str, Callable[[Draws], Any]] = {
+    "random": lambda m: random.random(),
+    "random, of two": lambda m: 2.0 if random.random() < 0.5 else 3.0,
+    "random, chosen": lambda m: random.choice([1, 2, 3]),
+    "numpy": lambda m: float(np.random.rand()),
+    "numpy, array": lambda m: torch.from_numpy(np.random.rand(4)).float(),
+    "numpy, generator": lambda m: float(m.generator.random()),
+    "numpy, states": lambda m: int(m.states.randint(9)),
+}
+
+
+def _seeded(model: Draws) -> None:
+    random.seed(1)
+    np.random.seed(1)
+    model.generator, model.states = np.random.default_rng(1), np.random.RandomState(1)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_outside_of_pytorch_are_those_of_each_call(name: str, training: bool) -> None:
+    model = Draws(DRAWS[name])
+    before = random.getstate(), pickle.dumps((np.random.get_state(), model.generator, model.states))
+    with pytest.warns(FallbackWarning, match="the model draws from"):
+        compiled = fxc.compile(model, (X,), training=training, options=FALLBACK)
+    assert before == (random.getstate(), pickle.dumps((np.random.get_state(), model.generator, model.states)))
+    _seeded(model)
+    expected = [model(X) for _ in range(4)]
+    _seeded(model)
+    torch.testing.assert_close([compiled(X) for _ in range(4)], expected)
+    assert len({float(each.detach().sum()) for each in expected}) > 1
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_outside_of_pytorch_without_parts(name: str) -> None:
+    with pytest.raises(CaptureError, match=r"(?s)the model draws from .*hint: draw with torch.rand"):
+        fxc.compile(Draws(DRAWS[name]), (X,))
+
+
+def test_draws_that_dynamo_repeats_are_refused() -> None:
+    with pytest.raises(CaptureError, match=r"draws from a random.Random.*\n.*hint: draw with random.random"):
+        fxc.compile(Draws(lambda m: m.own[0].random()), (X,), options=FALLBACK)
+
+
+class Equation(nn.Module):
+    """The error of a differential equation of ``u``, which the model is."""
+
+    def __init__(self, of_input: bool) -> None:
+        super().__init__()
+        self.u, self.of_input = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), of_input
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x if self.of_input else x.detach().requires_grad_()
+        u = self.u(x)
+        (first,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x, create_graph=True)
+        return ((second + u) ** 2).mean()
+
+
+@pytest.mark.skipif(not hasattr(torch._dynamo.config, "trace_autograd_ops"), reason="Dynamo traces no derivatives")
+@pytest.mark.parametrize("of_input", [False, True])
+def test_training_through_derivatives(of_input: bool) -> None:
+    model, x = Equation(of_input), X.clone().requires_grad_(of_input)
+    with pytest.warns(FallbackWarning):
+        compiled = fxc.compile(model, (x,), training=True, options=FALLBACK)
+    inputs = [x] * of_input + list(model.parameters())
+    losses = [compiled(x), model(x)]
+    torch.testing.assert_close(*losses)
+    found, expected = (torch.autograd.grad(loss, inputs, allow_unused=True) for loss in losses)
+    torch.testing.assert_close(found, expected)

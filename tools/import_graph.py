@@ -46,7 +46,7 @@ LAYERS = {
     "compiler/interpret": "torch xdsl numpy sympy",
     "compiler/semantics": "torch xdsl sympy",
     "compiler/program": "torch xdsl safetensors",
-    "compiler/frontends": "torch xdsl",
+    "compiler/frontends": "torch xdsl numpy",
     "compiler/patterns": "torch xdsl",
     "compiler/codegen": "torch xdsl numpy llvmlite triton",
     "compiler/export": "torch xdsl",

@@ -33,7 +33,8 @@ class CompiledInParts(Compiled):
         self._run: Any = torch.compile(model, backend="fxc", options=named)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with in_modes(self.model, self.modes), torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+        gradients = torch.set_grad_enabled(self.training and torch.is_grad_enabled())
+        with in_modes(self.model, self.modes), gradients, _dynamo_as_in_eager():
             return self._run(*args, **kwargs)
 
     def _of(self, model: Model) -> Any:
@@ -108,7 +109,7 @@ def compiled_in_parts(
         message = f"{reason.message}\n  in parts: {type(error).__name__}: {reason_of(error)}"
         raise CaptureError(message, op=reason.op, place=reason.place, hint=reason.hint) from error
     finally:
-        changed = [name for name in state.changed() if not name.endswith(_OF_TORCH)]
+        changed = state.changed()
         state.put_back()
     if changed:
         message = f"{reason.message}\n  in parts: the model changes {', '.join(changed)}"
@@ -130,13 +131,15 @@ def _failure(model: Model, inputs: tuple[tuple[Any, ...], dict[str, Any]], resto
     return None
 
 
+def _dynamo_as_in_eager() -> Any:
+    """Options of Dynamo: draws of NumPy are its own, and derivatives within a model are traced, where Dynamo can."""
+    config: Any = torch._dynamo.config
+    return config.patch({name: True for name in ("use_numpy_random_stream", "trace_autograd_ops") if hasattr(config, name)})
+
+
 class _Nowhere:
     def write(self, data: Any) -> None:
         """Drop what a pickle would hold."""
-
-
-_OF_TORCH = "_is_torch_compile"
-"""An attribute that torch.compile sets on a module."""
 
 
 def _copied(value: Any) -> Any:

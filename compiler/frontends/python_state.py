@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType, FunctionType
@@ -20,11 +20,14 @@ from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_random
 from fxc.bridge.values import is_dict
 from fxc.errors import TORCH_COMPILE, CaptureError
+from fxc.frontends.host_generators import HostGenerators, draws_refused
 from fxc.semantics.trace import first_line
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MOST = 256
 """The largest global container that is checked, in entries."""
+_OF_TORCH = "_is_torch_compile"
+"""An attribute that ``torch.compile`` sets on a module."""
 
 
 class PythonState:
@@ -55,6 +58,7 @@ class PythonState:
             functions |= {id(each): each for each in _reached(function, kind)}
         for function in functions.values():
             self._add_named(function)
+        self._generators = HostGenerators(each for _, value in self._found.values() for each in _elements(value))
         self._saved = {key: _contents(value) for key, (_, value) in self._found.items()}
 
     def _add_named(self, function: Any) -> None:
@@ -78,17 +82,23 @@ class PythonState:
                     self._add(_place(path, value, key), inner, nested=True)
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
-        """The values that differ from the saved ones, by path: (before, now)."""
+        """The values that differ from the saved ones, by path: (before, now); without what ``torch.compile`` adds."""
         found = dict[str, tuple[Any, Any]]()
         for key, (path, value) in self._found.items():
             was, now = self._saved[key], _contents(value)
             for name in dict.fromkeys([*was, *now]):
-                if not _is_unchanged(was.get(name, _ABSENT), now.get(name, _ABSENT)):
+                if name != _OF_TORCH and not _is_unchanged(was.get(name, _ABSENT), now.get(name, _ABSENT)):
                     found[_place(path, value, name)] = was.get(name, _ABSENT), now.get(name, _ABSENT)
         return found
 
+    def drawn(self) -> list[Any]:
+        """The generators whose state differs from the saved one: ``random`` and ``numpy.random`` for those of the process."""
+        return self._generators.drawn()
+
     def put_back(self) -> bool:
-        """Restore the saved values. Returns whether any had changed."""
+        """Restore the saved values and states. Returns whether ``changed`` or ``drawn`` lists any."""
+        is_changed = bool(self.changed() or self.drawn())
+        self._generators.put_back()
         changed = [key for key, (_, value) in self._found.items() if not _is_same(value, self._saved[key])]
         for key in changed:
             value, was = self._found[key][1], self._saved[key]
@@ -97,7 +107,7 @@ class PythonState:
                 continue
             value.clear()
             value.extend(was.values()) if hasattr(value, "extend") else value.update(was)
-        return bool(changed)
+        return is_changed
 
 
 class Variables:
@@ -169,6 +179,12 @@ def _is_same(container: Any, was: Mapping[Any, Any]) -> bool:
     return now.keys() == was.keys() and all(now[key] is value for key, value in was.items())
 
 
+def _elements(value: Any) -> Iterable[Any]:
+    if isinstance(value, Variables):
+        return value.all().values()
+    return value.values() if is_dict(value) else value
+
+
 def _contents(value: Any) -> dict[Any, Any]:
     if isinstance(value, Variables):
         return value.values()
@@ -187,12 +203,13 @@ def watched(
 ) -> Generator[Mapping[str, Any], None, None]:
     """Capture ``module`` in this context; yields the attributes that a call assigns, by path.
 
-    CaptureError where one of them changes what the next call computes.
+    CaptureError where one of them, or what a generator outside of PyTorch draws, changes what the next call computes.
     """
-    state, changed = PythonState(module, registered=False), dict[str, tuple[Any, Any]]()
+    state, changed, drawn = PythonState(module, registered=False), dict[str, tuple[Any, Any]](), list[Any]()
 
     def compare(*_: Any) -> None:
         changed.update(state.changed())
+        drawn.extend(state.drawn())
 
     handle = module.register_forward_hook(compare)
     try:
@@ -200,6 +217,8 @@ def watched(
     finally:
         handle.remove()
         state.put_back()
+    if drawn:
+        raise draws_refused(drawn)
     if changed:
         _refuse_state_change(module, args, kwargs, state)
 
