@@ -13,7 +13,7 @@ import torch
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.dialects.attributes.values import str_attr
-from fxc.frontends.python_state import Variables
+from fxc.frontends.python_state import variables_of
 from fxc.program.program import Program, is_frozen
 
 Model = torch.nn.Module | Callable[..., Any]
@@ -63,7 +63,7 @@ def modules_of(model: Model) -> dict[str, torch.nn.Module]:
     owner = getattr(model, "__self__", None)
     named: dict[str, Any] = {"self": owner}
     if isinstance(function := getattr(model, "__func__", model), FunctionType):
-        named |= Variables(function).all()
+        named |= variables_of(function)
     return {name: module for name, module in named.items() if isinstance(module, torch.nn.Module)}
 
 

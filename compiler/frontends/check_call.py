@@ -16,7 +16,7 @@ from fxc.bridge.instances import with_instances
 from fxc.bridge.values import attribute_of, is_dict, is_sequence, tree_of
 from fxc.dialects.attributes.values import SSA, FunctionAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError, nearest
-from fxc.frontends.python_state import Variables
+from fxc.frontends.python_state import variables_of
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
@@ -142,7 +142,7 @@ def held_by(model: Any) -> Set[int]:
     """The identities of objects that modules of ``model``, globals and closures hold."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     functions = [inspect.unwrap(getattr(each, "__func__", each)) for each in ([each.forward for each in modules] or [model])]
-    variables = [Variables(each).all() for each in functions if hasattr(each, "__code__")]
+    variables = [variables_of(each) for each in functions if hasattr(each, "__code__")]
     return {id(value) for holder in (*map(vars, modules), *variables) for value in holder.values()}
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
+import random
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CellType, FunctionType
-from typing import Any, cast
+from types import CellType
+from typing import Any, TypeGuard, cast
 
+import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils.stateless import _reparametrize_module
@@ -18,145 +20,81 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_random
-from fxc.bridge.values import is_dict
 from fxc.errors import TORCH_COMPILE, CaptureError
-from fxc.frontends.host_generators import HostGenerators, draws_refused
+from fxc.frontends.state_reads import StateReads
+from fxc.frontends.state_stores import (
+    ABSENT,
+    PLAIN,
+    Attributes,
+    Inside,
+    Items,
+    Store,
+    draws_refused,
+    inside_of,
+    is_random_generator,
+)
 from fxc.semantics.trace import first_line
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_MOST = 256
-"""The largest global container that is checked, in entries."""
 _OF_TORCH = "_is_torch_compile"
 """An attribute that ``torch.compile`` sets on a module."""
 
 
 class PythonState:
-    """The Python state of ``module``.
+    """The Python state of ``module``: of its modules, and all that code which a call may run names (``StateReads``).
 
-    Attributes of all its modules, contents of lists, dictionaries and sets among them, attributes of objects among them, and
-    the objects and containers that functions reference as globals or in closures: each ``forward``, hook and function among the
-    attributes, and the functions and methods of the same file that these name. ``registered``: include parameters, buffers and
-    submodules.
+    ``registered``: include parameters, buffers and submodules.
     """
 
     def __init__(self, module: torch.nn.Module, *, registered: bool) -> None:
-        self._left_out = () if registered else ("_parameters", "_buffers", "_modules")
-        self._found = dict[int, tuple[str, Any]]()
-        called, functions = dict[tuple[int, type], Any](), dict[int, Any]()
+        reads = StateReads({"": module}, module, frozenset())
+        stores: dict[int, Store] = {
+            id(each): inside for each in (random, np.random) if (inside := inside_of(each.__name__, each))
+        }
         for path, inner in modules_of(module):
-            prefix = f"{path}." if path else ""
-            self._add(prefix, vars(inner), nested=True)
-            for name, value in vars(inner).items():
-                if _is_object(value):
-                    self._add(f"{prefix}{name}.", vars(value), nested=True)
-            hooks: list[Any] = [*inner._forward_pre_hooks.values(), *inner._forward_hooks.values()]
-            given = [value for value in vars(inner).values() if isinstance(value, FunctionType)]
-            for each in (cast(Any, inner.forward), *hooks, *given):
-                function = getattr(each, "__func__", each)
-                called[id(function), type(inner)] = function
-        for (_, kind), function in called.items():
-            functions |= {id(each): each for each in _reached(function, kind)}
-        for function in functions.values():
-            self._add_named(function)
-        self._generators = HostGenerators(each for _, value in self._found.values() for each in _elements(value))
-        self._saved = {key: _contents(value) for key, (_, value) in self._found.items()}
-
-    def _add_named(self, function: Any) -> None:
-        """Add the globals and closure variables that ``function`` references."""
-        variables = Variables(function)
-        self._add("", variables, nested=False)
-        for name, value in variables.all().items():
-            if type(value) in (dict, list, set):
-                if len(value) <= _MOST:
-                    self._add(name, value, nested=False)
-            elif _is_object(value):
-                self._add(f"{name}.", vars(value), nested=False)
-
-    def _add(self, path: str, value: Any, *, nested: bool) -> None:
-        if id(value) in self._found:
-            return
-        self._found[id(value)] = (path, value)
-        if nested and not isinstance(value, set):
-            for key, inner in value.items() if is_dict(value) else enumerate(value):
-                if type(inner) in (dict, list, set, tuple) and key not in self._left_out:
-                    self._add(_place(path, value, key), inner, nested=True)
+            for table in (inner._parameters, inner._buffers, inner._modules) * registered:
+                stores[id(table)] = Attributes(path, table)
+        self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
+        self._caches = [(cache, cache.cache_info().misses) for cache in reads.caches]
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
-        """The values that differ from the saved ones, by path: (before, now); without what ``torch.compile`` adds."""
+        """The values that differ from the saved ones, by path: (before, now).
+
+        Without what ``drawn`` lists, and what ``torch.compile`` adds to a module.
+        """
         found = dict[str, tuple[Any, Any]]()
-        for key, (path, value) in self._found.items():
-            was, now = self._saved[key], _contents(value)
-            for name in dict.fromkeys([*was, *now]):
-                if name != _OF_TORCH and not _is_unchanged(was.get(name, _ABSENT), now.get(name, _ABSENT)):
-                    found[_place(path, value, name)] = was.get(name, _ABSENT), now.get(name, _ABSENT)
+        for store, was in self._saved:
+            if not _is_random(store):
+                now = store.contents()
+                for key in dict.fromkeys([*was, *now]):
+                    if key != _OF_TORCH and not _is_unchanged(was.get(key, ABSENT), now.get(key, ABSENT)):
+                        found[store.place(key)] = was.get(key, ABSENT), now.get(key, ABSENT)
         return found
 
     def drawn(self) -> list[Any]:
-        """The generators whose state differs from the saved one: ``random`` and ``numpy.random`` for those of the process."""
-        return self._generators.drawn()
+        """The generators outside of PyTorch that have drawn: ``random`` and ``numpy.random`` for those of the process."""
+        return [store.object for store, was in self._saved if _is_random(store) and store.contents() != was]
 
     def put_back(self) -> bool:
-        """Restore the saved values and states. Returns whether ``changed`` or ``drawn`` lists any."""
+        """Restore what was saved, and empty caches of functions that were filled.
+
+        Returns whether anything was ``changed`` or ``drawn``.
+        """
         is_changed = bool(self.changed() or self.drawn())
-        self._generators.put_back()
-        changed = [key for key, (_, value) in self._found.items() if not _is_same(value, self._saved[key])]
-        for key in changed:
-            value, was = self._found[key][1], self._saved[key]
-            if isinstance(value, Variables):
-                value.put(was)
-                continue
-            value.clear()
-            value.extend(was.values()) if hasattr(value, "extend") else value.update(was)
+        for store, was in self._saved:
+            if not _is_same(store.contents(), was):
+                store.put(was)
+        for cache, misses in self._caches:
+            if cache.cache_info().misses != misses:
+                cache.cache_clear()
         return is_changed
 
 
-class Variables:
-    """Globals and closure variables that ``function`` references."""
-
-    def __init__(self, function: Any) -> None:
-        code = function.__code__
-        self._globals, self._names = function.__globals__, [name for name in code.co_names if name in function.__globals__]
-        self._cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-
-    def all(self) -> dict[str, Any]:
-        """All that have a value, by name."""
-        found = {name: self._globals[name] for name in self._names if name in self._globals}
-        return found | {name: cell.cell_contents for name, cell in self._cells.items() if cell != CellType()}
-
-    def values(self) -> dict[str, Any]:
-        """Those that are numbers, strings or tensors."""
-        return {name: value for name, value in self.all().items() if isinstance(value, (*_PLAIN, torch.Tensor))}
-
-    def put(self, values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            if name in self._cells:
-                self._cells[name].cell_contents = value
-            else:
-                self._globals[name] = value
-
-
-def _reached(function: Any, kind: type) -> Iterator[FunctionType]:
-    """``function``, if it is one of Python, and those of its file that it names, as globals or methods of ``kind``."""
-    known, waiting = set[int](), [function]
-    while waiting:
-        function = inspect.unwrap(waiting.pop())
-        if not isinstance(function, FunctionType) or id(function) in known:
-            continue
-        known.add(id(function))
-        yield function
-        named = [
-            *Variables(function).all().values(),
-            *(inspect.getattr_static(kind, name, None) for name in function.__code__.co_names),
-        ]
-        waiting += [each for each in named if getattr(each, "__globals__", None) is function.__globals__]
-
-
-class _Absent:
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-_ABSENT = _Absent()
+def variables_of(function: Any) -> dict[str, Any]:
+    """The globals and closure variables that ``function`` references and that have a value, by name."""
+    code = function.__code__
+    found = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    return found | {name: cell.cell_contents for name, cell in cells if cell != CellType()}
 
 
 def _is_object(value: Any) -> bool:
@@ -167,34 +105,24 @@ def _is_object(value: Any) -> bool:
     return package == "__main__" or (package != "torch" and package not in sys.stdlib_module_names)
 
 
+def _is_random(store: Store) -> TypeGuard[Inside]:
+    return isinstance(store, Inside) and is_random_generator(store.object)
+
+
 def _is_unchanged(was: Any, now: Any) -> bool:
     """Whether ``now`` is identical to ``was``, or a tuple of identical values: Dynamo replaces the tuples of a model."""
     if {type(was), type(now)} == {tuple}:
         return len(was) == len(now) and all(map(_is_unchanged, was, now))
-    return was is now
+    return _is_identical(was, now)
 
 
-def _is_same(container: Any, was: Mapping[Any, Any]) -> bool:
-    now = _contents(container)
-    return now.keys() == was.keys() and all(now[key] is value for key, value in was.items())
+def _is_same(now: Mapping[Any, Any], was: Mapping[Any, Any]) -> bool:
+    return now.keys() == was.keys() and all(_is_identical(value, now[key]) for key, value in was.items())
 
 
-def _elements(value: Any) -> Iterable[Any]:
-    if isinstance(value, Variables):
-        return value.all().values()
-    return value.values() if is_dict(value) else value
-
-
-def _contents(value: Any) -> dict[Any, Any]:
-    if isinstance(value, Variables):
-        return value.values()
-    if is_dict(value):
-        return dict(value)
-    return {each if isinstance(value, set) else place: each for place, each in enumerate(value)}
-
-
-def _place(path: str, container: Any, key: Any) -> str:
-    return f"{path}{key}" if path.endswith(".") or not path else f"{path}[{key!r}]"
+def _is_identical(was: Any, now: Any) -> bool:
+    """Whether they are one object, or the bytes that two looks into an object gave are equal."""
+    return was is now or (isinstance(was, bytes) and was == now)
 
 
 @contextmanager
@@ -307,7 +235,7 @@ class _Change:
 
 def _described(value: Any, depth: int = 0) -> tuple[Any, ...]:
     kind = cast("type[Any]", type(value))
-    if isinstance(value, _PLAIN) or value is _ABSENT:
+    if isinstance(value, PLAIN) or value is ABSENT:
         return _VALUE, kind, repr(value)
     if isinstance(value, torch.Tensor):
         return "tensor", value.dtype, tuple("?" if isinstance(size, torch.SymInt) else size for size in value.shape)
@@ -318,15 +246,15 @@ def _described(value: Any, depth: int = 0) -> tuple[Any, ...]:
 def _tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
-    elif not isinstance(value, _PLAIN) and depth < _DEEPEST:
+    elif not isinstance(value, PLAIN) and depth < _DEEPEST:
         for each in _inside(value).values():
             yield from _tensors(each, depth + 1)
 
 
 def _inside(value: Any) -> dict[Any, Any]:
     """The elements of a container or the attributes of an object."""
-    if isinstance(value, (dict, list, tuple, set)):
-        return _contents(value)
+    if isinstance(value, (dict, list, tuple, set, deque)):
+        return {**Items("", value).contents()}
     return {**value.__dict__} if _is_object(value) else {}
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import dis
 import functools
 import sys
+import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
+from pathlib import Path
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, cast
-from weakref import ReferenceType
+from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary
 
 import torch
 
 from fxc.bridge.modules import modules_of
+from fxc.frontends.state_stores import Attributes, Inside, Items, Store, inside_of, slots_of
 from fxc.runtime.live_model import PythonReads, Read
 
 _LEAVES = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)
+_NAMESPACES = (SimpleNamespace, argparse.Namespace, threading.local)
 _LIBRARIES = frozenset({"torch", "fxc", "numpy", *sys.stdlib_module_names} - {"__main__"})
 _MODULE = frozenset(vars(torch.nn.Module()))
 """Attributes of every module: parameters, buffers, submodules, hooks and the mode, which are compared separately."""
@@ -35,18 +41,28 @@ _UNCALLED = frozenset(
 class StateReads:
     """The state that a call of ``model`` may read, found from the names in the code that it may run.
 
-    That code is each ``forward``, and the functions that it references, with those that these reference; functions of PyTorch
-    and of the standard library are not searched. An attribute counts as read if any of that code names it. ``assigned``: the
-    values that a call assigns, by path, which are left out. Tensors of registered modules are not included.
+    That code is each ``forward``, and the functions that it references, with those that these reference; functions of PyTorch,
+    of the standard library and of installed packages from which the model has no module are not searched. An attribute counts
+    as read if any of that code names it. ``assigned``: the values that a call assigns, by path, which are left out. Tensors of
+    registered modules are not included.
+
+    ``stores``, ``caches``: what may hold state, by its id, and the caches of functions, as of the last search.
     """
 
     def __init__(self, roots: Mapping[str, torch.nn.Module], model: Any, assigned: Set[str]) -> None:
         self._roots, self._model, self._assigned = roots, model, assigned
         self._names, self._any_name, self._growing = {"forward"}, False, set[str]()
+        kinds = {type(each).__module__ for root in roots.values() for _, each in modules_of(root)}
+        self._packages = {kind.partition(".")[0] for kind in (*kinds, getattr(model, "__module__", None) or "")}
         known = -1
         while known != len(self._names):  # a name may lead to a function with other names
             known = len(self._names)
             self.found()
+
+    def _is_searched(self, module: str) -> bool:
+        """Whether code of ``module`` is: of the packages that the model's modules are from, and of what is not installed."""
+        package = module.partition(".")[0]
+        return package not in _LIBRARIES and (package in self._packages or not _is_installed(package))
 
     def is_read(self, name: str) -> bool:
         """Whether code that a call may run reads attributes of this name."""
@@ -55,6 +71,7 @@ class StateReads:
     def found(self) -> PythonReads:
         """The current values."""
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
+        self.stores, self.caches = dict[int, Store](), list[Any]()
         for root, module in self._roots.items():
             self._modules(root, module)
         self._value("", self._model)
@@ -71,47 +88,65 @@ class StateReads:
 
     def _value(self, path: str, value: Any) -> None:
         """Add what ``value``, at ``path``, holds."""
-        if isinstance(value, _LEAVES) or id(value) in self._seen:
+        if isinstance(value, type):
+            self._class(cast("type[Any]", value))
+        if isinstance(value, (*_LEAVES, type)) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
-        if isinstance(value, (dict, list, set, tuple)):
-            self._container(path, cast("dict[Any, Any] | list[Any] | set[Any] | tuple[Any, ...]", value))
+        if isinstance(value, (dict, list, set, tuple, deque)):
+            self._container(path, cast("Any", value))
+        elif (inside := inside_of(path, value)) is not None:
+            self.stores[id(value)] = inside
+        elif isinstance(value, (WeakKeyDictionary, WeakValueDictionary)):
+            self._value(path, cast("Any", value).data)
         elif isinstance(value, FunctionType):
             self._function(value)
         elif isinstance(value, ModuleType):
-            if _is_searched(value.__name__):
+            if self._is_searched(value.__name__):
+                self._named(path, vars(value), self._names)
                 self._attributes(path, vars(value), sorted(vars(value).keys() & self._names))
-        elif isinstance(value, type):
-            self._class(cast("type[Any]", value))
         elif isinstance(value, torch.nn.Module):
             for inner, module in self._modules(path, value):
                 for table in (module._parameters, module._buffers, module._modules):
                     self._attributes(inner, table, list(table))
                     self._sized.append(table)
         elif (function := _wrapped(value)) is not None:
+            self.caches += [value] * isinstance(value, functools._lru_cache_wrapper)
             self._value(path, function)
             self._value(path, getattr(value, "__self__", None))
-        elif isinstance(getattr(value, "__dict__", None), dict) and (
-            isinstance(value, SimpleNamespace) or _is_searched(type(value).__module__)
-        ):
-            self._object(path, value)
+        elif isinstance(value, _NAMESPACES) or self._is_searched(type(value).__module__):
+            if isinstance(getattr(value, "__dict__", None), dict):
+                self._object(path, value)
+            elif slots_of(value):
+                self.stores[id(value)] = store = Attributes(path, value)
+                for name, each in store.contents().items():
+                    self._value(store.place(name), each)
 
-    def _container(self, path: str, value: dict[Any, Any] | list[Any] | set[Any] | tuple[Any, ...]) -> None:
-        items = [*value.items()] if isinstance(value, dict) else [] if isinstance(value, set) else [*enumerate(value)]
-        inner = {f"{path}[{key!r}]": (key, each) for key, each in items}
+    def _named(self, path: str, attributes: Any, names: Set[str]) -> None:
+        """Add the names in ``attributes`` of a class, or of the globals of a file, as a store."""
+        store = self.stores.setdefault(id(attributes), Attributes(path, attributes, set()))
+        assert isinstance(store, Attributes) and store.names is not None
+        store.names.update(names)
+
+    def _container(self, path: str, value: Any) -> None:
+        is_dict, is_set, is_tuple = (isinstance(value, kind) for kind in (dict, set, tuple))
+        if not is_tuple:
+            self.stores[id(value)] = Items(path, value)
+        items: list[Any] = [*value.items()] if is_dict else [] if is_set else [*enumerate(value)]
+        inner: dict[str, tuple[Any, Any]] = {f"{path}[{key!r}]": (key, each) for key, each in items}
         if any(name.startswith(f"{path}[") and not name.startswith((*inner,)) for name in self._assigned):
             self._growing.add(path)  # with other entries in other calls
         if path in self._growing:
             return
-        if isinstance(value, set):
+        if is_set:
             self._found[f"the elements of {path}"] = Read(value, None, frozenset(value))
             return
         for name, (key, each) in inner.items():
-            if isinstance(value, tuple):
+            if is_tuple:
                 self._value(name, each)
             else:
                 self._add(name, value, key, each)
-        if not isinstance(value, tuple):
+        if not is_tuple:
             self._sized.append(value)
 
     def _modules(self, root: str, model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
@@ -120,6 +155,9 @@ class StateReads:
         self._seen.update((id(module), module) for _, module in found)
         for path, module in found:
             self._object(path, module)
+            hooks: list[Any] = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+            for hook in hooks:
+                self._value(f"a hook of {path}" if path else "a hook", hook)
         return found
 
     def _object(self, path: str, value: Any) -> None:
@@ -127,6 +165,7 @@ class StateReads:
         left_out = _MODULE if isinstance(value, torch.nn.Module) else frozenset[str]()
         self._attributes(path, vars(value), [name for name in vars(value) if name not in left_out and self.is_read(name)])
         self._sized.append(vars(value))
+        self.stores[id(vars(value))] = Attributes(path, vars(value))
 
     def _class(self, cls: type) -> None:
         """Add the class attributes that may be read, and search methods."""
@@ -136,7 +175,8 @@ class StateReads:
             self._seen[id(base)] = base
             special = {name for name in vars(base) if name.startswith("__") and name.endswith("__")} - _UNCALLED
             functions = [name for name in vars(base) if name in self._names or (name in special and callable(vars(base)[name]))]
-            if _is_searched(base.__module__):
+            if self._is_searched(base.__module__):
+                self._named(base.__name__, base, self._names)
                 self._attributes(base.__name__, vars(base), functions)
             elif issubclass(base, torch.nn.Module):
                 for name in functions:
@@ -153,9 +193,13 @@ class StateReads:
         for code in _codes(function.__code__):
             names.update(code.co_names)
             self._names.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
-        if not _is_searched(function.__globals__.get("__name__", "")):
+        if not self._is_searched(function.__globals__.get("__name__", "")):
             return
         self._any_name |= not names.isdisjoint(_ANY_NAME)
+        self._named("", function.__globals__, names)
+        if vars(function):
+            self._attributes(function.__qualname__, vars(function), sorted(vars(function).keys() & self._names))
+        self.stores[id(vars(function))] = Attributes(function.__qualname__, vars(function))
         found = {name: function.__globals__[name] for name in sorted(names & function.__globals__.keys())}
         if not all(isinstance(value, ModuleType) for value in found.values()):
             found = {name: value for name, value in found.items() if name in _globals_read(function.__code__)}
@@ -165,6 +209,7 @@ class StateReads:
             else:
                 self._add(name, function.__globals__, name, value)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            self.stores[id(cell)] = cast("Inside", inside_of(name, cell))
             if cell != CellType():
                 self._add(name, cell, None, cell.cell_contents)
         for value in (function.__defaults__, function.__kwdefaults__):
@@ -188,8 +233,11 @@ def _globals_read(code: CodeType) -> frozenset[str]:
 _READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 
-def _is_searched(module: str) -> bool:
-    return module.partition(".")[0] not in _LIBRARIES
+@functools.lru_cache(4096)
+def _is_installed(package: str) -> bool:
+    """Whether ``package`` lies where packages are installed, and not among the user's files."""
+    places = [getattr(sys.modules.get(package), "__file__", None) or "", *getattr(sys.modules.get(package), "__path__", ())]
+    return any(place.endswith("-packages") for each in places for place in map(str, Path(each).parents))
 
 
 def _wrapped(value: Any) -> Any:
