@@ -39,6 +39,16 @@ class Counted:
         return self.n
 
 
+class Makes(OrderedDict[str, Any]):
+    """Its items are what its entries make."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key)()
+
+    def update(self, *_: Any, **__: Any) -> None:
+        raise AssertionError
+
+
 class Registry:
     numbers: ClassVar[dict[str, int]] = {}
 
@@ -112,6 +122,7 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "ordered": (lambda: OrderedDict(n=0), lambda held: counted(held, "n")),
     "counter": (Counter, lambda held: counted(held, "n")),
     "defaults": (lambda: defaultdict(int), lambda held: counted(held, "n")),
+    "made": (lambda: Makes(n=lambda: 1), lambda held: (held.__setitem__(str(len(held)), int), len(held))[1] - held["n"]),
     "numpy": (lambda: np.zeros(1), lambda held: counted(held, 0)),
     "array": (lambda: array.array("i", [0]), lambda held: counted(held, 0)),
     "bytes": (lambda: bytearray(1), lambda held: counted(held, 0)),

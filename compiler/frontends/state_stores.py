@@ -6,6 +6,7 @@ import array
 import pickle
 import random
 import warnings
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import Context, ContextVar
@@ -76,19 +77,30 @@ class Attributes:
 
 @dataclass(frozen=True)
 class Items:
-    """The items of a dict, list, deque or set."""
+    """The items of a dict, list, deque or set, whatever methods its class has."""
 
     path: str
     container: Any
 
+    @property
+    def _kind(self) -> Any:
+        kinds: tuple[Any, ...] = OrderedDict, dict, list, deque, set
+        return next(kind for kind in kinds if isinstance(self.container, kind))
+
     def contents(self) -> Mapping[Any, Any]:
-        if isinstance(self.container, dict):
-            return {**self.container}
-        return {each if isinstance(self.container, set) else place: each for place, each in enumerate(self.container)}
+        kind = self._kind
+        if hasattr(kind, "items"):
+            return dict(kind.items(self.container))
+        return {each if kind is set else place: each for place, each in enumerate(kind.__iter__(self.container))}
 
     def put(self, saved: Mapping[Any, Any]) -> None:
-        self.container.clear()
-        self.container.update(saved) if hasattr(self.container, "update") else self.container.extend(saved.values())
+        kind = self._kind
+        kind.clear(self.container)
+        if hasattr(kind, "items"):
+            for key, value in saved.items():
+                kind.__setitem__(self.container, key, value)
+        else:
+            (kind.update if kind is set else kind.extend)(self.container, saved.values())
 
     def place(self, key: Any) -> str:
         return f"{self.path}[{key!r}]"
