@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextvars
+import copy
 import functools
 import itertools
 import sys
@@ -21,7 +22,7 @@ import torch
 from torch import nn
 
 import fxc
-from fxc.errors import CaptureError
+from fxc.errors import CaptureError, InputError
 
 
 class Slots:
@@ -200,3 +201,40 @@ def test_caches_hold_no_tensors_of_a_capture(cached: Callable[[int], torch.Tenso
         assert compiled(x).tolist() == [0, 1, 2]
     assert model(x).tolist() == [0, 1, 2]
     assert fxc.compile(model, (x,), training=training)(x).tolist() == [0, 1, 2]  # with a cache that eager mode filled
+
+
+class Factor:
+    value = 2
+
+
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * scaled.factor  # type: ignore[attr-defined]
+
+
+CHANGED: dict[str, tuple[Callable[[Any], Any], Any, Callable[[Any], Any]]] = {
+    "class": (lambda held: Factor.value, None, lambda held: setattr(Factor, "value", 3)),
+    "namespace": (lambda held: held.a, Namespace(a=2), lambda held: setattr(held, "a", 3)),
+    "deque": (lambda held: held[0], deque([2]), lambda held: held.__setitem__(0, 3)),
+    "function": (lambda held: scaled(torch.ones(())), None, lambda held: setattr(scaled, "factor", 3)),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGED)
+def test_what_changes_between_calls_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Factor, "value", 2)
+    monkeypatch.setattr(scaled, "factor", 2, raising=False)
+    number, held, change = CHANGED[kind]
+    model, x = Keeps(copy.copy(held), number), torch.ones(2)
+    compiled = fxc.compile(model, (x,))
+    assert compiled(x).tolist() == [2, 2]
+    change(model.held)
+    with pytest.raises(InputError, match="was 2 when the model was compiled, and is 3"):
+        compiled(x)
+
+
+def test_state_that_a_hook_keeps_is_refused() -> None:
+    model, kept = nn.Linear(2, 2), deque[torch.Tensor]()
+    model.register_forward_hook(lambda module, args, result: kept.append(result))
+    with pytest.raises(CaptureError, match=r"a call of the model changes 'kept\["):
+        fxc.compile(model, (torch.ones(2),))
+    assert not kept
