@@ -52,7 +52,7 @@ class StateReads:
     def __init__(self, roots: Mapping[str, torch.nn.Module], model: Any, assigned: Set[str]) -> None:
         self._roots, self._model, self._assigned = roots, model, assigned
         self._names, self._any_name, self._growing = {"forward"}, False, set[str]()
-        kinds = {type(each).__module__ for root in roots.values() for _, each in modules_of(root)}
+        kinds = {base.__module__ for root in roots.values() for _, each in modules_of(root) for base in type(each).__mro__}
         self._packages = {kind.partition(".")[0] for kind in (*kinds, getattr(model, "__module__", None) or "")}
         known = -1
         while known != len(self._names):  # a name may lead to a function with other names
