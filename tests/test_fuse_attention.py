@@ -46,11 +46,14 @@ def fused(program: fxc.Program, gradients: bool = False) -> tuple[Callable[..., 
 
 
 def near(actual: Any, expected: Any, exact: Any) -> None:
-    """The error is at most a few times that of eager mode, and a NaN is a NaN."""
+    """The error is at most a few times that of eager mode, and a NaN is a NaN.
+
+    The exact result tells where NaNs are, if eager mode has others: with AMX, a product in bfloat16 has one in the row before, too.
+    """
     assert actual[0].stride() == expected[0].stride()
     for one, other, right in zip(actual, expected, exact, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape
-        assert torch.equal(one.isnan(), other.isnan())
+        assert any(torch.equal(one.isnan(), each.isnan()) for each in (other, right))
         scale = right.nan_to_num().abs().max().clamp(min=1.0)
         error, eager = ((x.double() - right).nan_to_num().abs().max() for x in (one, other))
         assert error <= 3 * eager + 16 * torch.finfo(one.dtype).eps * scale
