@@ -48,7 +48,7 @@ def fused(program: fxc.Program, gradients: bool = False) -> tuple[Callable[..., 
 def near(actual: Any, expected: Any, exact: Any) -> None:
     """The error is at most a few times that of eager mode, and a NaN is a NaN.
 
-    The exact result tells where NaNs are, if eager mode has others: with AMX, a product in bfloat16 has one in the row before, too.
+    The exact result tells where NaNs are, if eager mode has others: with AMX, products of bfloat16 have them in the row before.
     """
     assert actual[0].stride() == expected[0].stride()
     for one, other, right in zip(actual, expected, exact, strict=True):
