@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -256,6 +257,7 @@ def by_key(m: Any, x: torch.Tensor) -> torch.Tensor:
 
 def left_behind(m: Any, x: torch.Tensor) -> torch.Tensor:
     m.last, m.cache, m.number, m.listed = x * 2, x, x.shape[0], [x, x + 1]
+    m.pair, m.nested, m.queue = (x, 1, [x]), {"a": (1, {2})}, deque([x])
     return m.last + m.listed[1]
 
 

@@ -77,14 +77,14 @@ class Attributes:
 
 @dataclass(frozen=True)
 class Items:
-    """The items of a dict, list, deque or set, whatever methods its class has."""
+    """The items of a dict, list, deque, set or tuple, whatever methods its class has; a tuple is not put back."""
 
     path: str
     container: Any
 
     @property
     def _kind(self) -> Any:
-        kinds: tuple[Any, ...] = OrderedDict, dict, list, deque, set
+        kinds: tuple[Any, ...] = OrderedDict, dict, list, deque, set, tuple
         return next(kind for kind in kinds if isinstance(self.container, kind))
 
     def contents(self) -> Mapping[Any, Any]:
