@@ -79,10 +79,10 @@ class PythonState:
 
         Returns whether anything was ``changed`` or ``drawn``.
         """
-        is_changed = bool(self.changed() or self.drawn())
-        for store, was in self._saved:
-            if not _is_same(store.contents(), was):
-                store.put(was)
+        differing = [(store, was) for store, was in self._saved if not _is_same(store.contents(), was)]
+        is_changed = bool(differing and (self.changed() or self.drawn()))
+        for store, was in differing:
+            store.put(was)
         for cache, misses in self._caches:
             if cache.cache_info().misses != misses:
                 cache.cache_clear()

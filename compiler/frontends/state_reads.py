@@ -17,10 +17,10 @@ from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary
 import torch
 
 from fxc.bridge.modules import modules_of
-from fxc.frontends.state_stores import Attributes, Inside, Items, Store, inside_of, slots_of
+from fxc.frontends.state_stores import PLAIN, Attributes, Inside, Items, Store, inside_of, slots_of
 from fxc.runtime.live_model import PythonReads, Read
 
-_LEAVES = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)
+_LEAVES = (*PLAIN, torch.Tensor)
 _NAMESPACES = (SimpleNamespace, argparse.Namespace, threading.local)
 _LIBRARIES = frozenset({"torch", "fxc", "numpy", *sys.stdlib_module_names} - {"__main__"})
 _MODULE = frozenset(vars(torch.nn.Module()))
