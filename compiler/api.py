@@ -121,6 +121,7 @@ def compile(
     trains the callable. Later replacements (``load_state_dict(assign=True)``, another ``nn.Linear``) take effect at the next
     call. A call raises InputError where a replacement does not fit what was compiled, or where other state that the model
     reads has changed: attributes, contents of lists and dictionaries, globals and closure variables, submodules or hooks.
+    Values computed in a call that the model stores in its attributes, a list or a dictionary are stored at each call.
     ``training``: whether results carry gradients. The current train or eval mode of the model is compiled in, and the first
     call in another one warns. So are the casts of the active torch.autocast; calls must use the same autocast state. A model
     that cannot be captured runs in PyTorch, with compiled parts and without a ``plan``, after a FallbackWarning. Raises
@@ -215,6 +216,8 @@ class _PlanMaker:
             captured = replace(program.copy(), state={})
             plan = _plan_of(program, passes, signature, training, written)
         plan.source = Source(_title(self.model), captured, passes)
+        if program.assign is not None:
+            plan.store_with(program.assign)
         if training:
             refuse_written_leaves(program)
         if options.move_inputs and plan.host is None:

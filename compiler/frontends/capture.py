@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import inspect
-import io
-import logging
 import re
-import sys
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -49,13 +45,14 @@ from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, watched
 from fxc.frontends.restore_signature import resign
+from fxc.frontends.state_stores import Place
+from fxc.frontends.stored_values import StoredValues
 from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused, seeds_refused
 from fxc.frontends.user_lines import place_of_error, reason_of
+from fxc.frontends.without_effects import quiet, unchanged, with_forward
 from fxc.program.program import Program
 from fxc.runtime.object_inputs import contents, opened
 
-if TYPE_CHECKING:
-    pass
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 """Capture routes: ATen before autograd; the fx level; Dynamo's graph of Python calls; ATen after decomposition."""
 
@@ -81,29 +78,61 @@ def capture(
     tracer, which decides what is a leaf. Of a model with DTensors, the program of this rank is captured, whatever the route.
     Raises CaptureError with a hint, InputError for ``args``, ``kwargs`` or ``dynamic_shapes`` that do not fit.
     """
-    check_call(model, args, kwargs or {}, dynamic_shapes)
-    if has_dtensors(model, args, kwargs or {}):
-        return capture_local(model, args, kwargs or {}).program
-    refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
-    changed = ChangedInputs(args, kwargs or {})
-    dynamic_shapes = changed.shapes(model, dynamic_shapes)
+    return _captured(model, args, kwargs or {}, _Route(route, dynamic_shapes, packed, concrete_args or {}, tracer))
+
+
+@dataclass(frozen=True)
+class _Route:
+    """The parameters of ``capture``. ``stores``: the program returns what the model stores in its attributes, too."""
+
+    name: str = "export"
+    dynamic_shapes: Any = None
+    packed: bool = False
+    concrete_args: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tracer: torch.fx.Tracer | type[torch.fx.Tracer] = torch.fx.Tracer
+    stores: bool = False
+
+    def check(self, has_objects: bool) -> None:
+        """Raise CaptureError if there is no such route, or it does not take what is given."""
+        if self.name not in ROUTES:
+            raise CaptureError(f"there is no capture route {self.name!r}", hint=f"one of {', '.join(ROUTES)}")
+        if self.dynamic_shapes is not None and self.name not in ("export", "make_fx"):
+            raise CaptureError(f"route {self.name!r} takes no dynamic_shapes", hint="use route='export'")
+        if (self.concrete_args or self.tracer is not torch.fx.Tracer) and self.name != "symbolic_trace":
+            message = f"route {self.name!r} takes no concrete_args or tracer"
+            raise CaptureError(message, hint="use route='symbolic_trace'")
+        if has_objects and self.name in ("symbolic_trace", "dynamo"):
+            raise CaptureError(f"route {self.name!r} takes no objects of classes as inputs", hint="use route='export'")
+
+
+def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], route: _Route) -> Program:
+    check_call(model, args, kwargs, route.dynamic_shapes)
+    if has_dtensors(model, args, kwargs):
+        return capture_local(model, args, kwargs).program
+    refuse_packed(_name(model), tuple(args), dict(kwargs))
+    changed = ChangedInputs(args, kwargs)
+    dynamic_shapes = changed.shapes(model, route.dynamic_shapes)
     args, kwargs = _without_repeats((changed.args, changed.kwargs))
-    has_tracer = bool(concrete_args) or tracer is not torch.fx.Tracer
-    _check_route(route, has_sizes=dynamic_shapes is not None, has_tracer=has_tracer, has_objects=changed.has_objects)
+    route.check(changed.has_objects)
     try:
-        module: Model = model
-        if changed.is_needed or route == "export":
-            module = changed.around(model if isinstance(model, torch.nn.Module) else FunctionModule(model))
-        lock = compile_lock(dynamo=route in ("dynamo", "make_fx"))
+        module = model if isinstance(model, torch.nn.Module) else FunctionModule(model)
+        lock = compile_lock(dynamo=route.name in ("dynamo", "make_fx"))
         with lock, quiet(), in_all_fakes(), dropouts_as_in_eager(), attention_by_scores(), inference_as_no_grad():
-            if route == "symbolic_trace":
-                return _symbolic_trace(model, args, kwargs, concrete_args or {}, tracer() if callable(tracer) else tracer)
-            if route == "dynamo":
+            if route.name == "symbolic_trace":
+                return _symbolic_trace(model, args, kwargs, route.concrete_args, route.tracer)
+            if route.name == "dynamo":
                 return _dynamo(model, args, kwargs)
-            if route == "make_fx":
-                program = _make_fx(module, args, kwargs, bool(dynamic_shapes))
+            if route.name == "make_fx":
+                with changed.around(module):
+                    program = _make_fx(module if changed.is_needed else model, args, kwargs, bool(dynamic_shapes))
             else:
-                program = _export_packed(module, args, kwargs) if packed else _export(module, args, kwargs, dynamic_shapes)
+                export = _export_packed if route.packed else functools.partial(_export, dynamic_shapes=dynamic_shapes)
+                with changed.around(module):
+                    program, stored = export(module, args, kwargs)
+                if route.stores and stored:
+                    changed.stored = StoredValues(stored)
+                    with changed.around(module):
+                        program, _ = export(module, args, kwargs)
                 _require_data(program, _name(model))
             changed.mark(program)
             return program
@@ -113,8 +142,8 @@ def capture(
         if isinstance(error, TypeError) and (reason := misfit(model, args, kwargs)) is not None:
             hint = "args is a tuple of the positional inputs, kwargs a dictionary of those by name"
             raise CaptureError(f"the inputs are not those of {_name(model)}: {reason}", hint=hint) from None
-        message = f"{route} cannot capture {_name(model)}: {type(error).__name__}: {reason_of(error)}"
-        raise CaptureError(message, place=place_of_error(error), hint=_hint(route, error)) from error
+        message = f"{route.name} cannot capture {_name(model)}: {type(error).__name__}: {reason_of(error)}"
+        raise CaptureError(message, place=place_of_error(error), hint=_hint(route.name, error)) from error
 
 
 def _require_data(program: Program, model: str) -> None:
@@ -123,18 +152,6 @@ def _require_data(program: Program, model: str) -> None:
         message = "a backward runs the forward again, as that of a reentrant checkpoint"
         hint = f"give checkpoint use_reentrant=False, or use {TORCH_COMPILE}"
         raise CaptureError(f"export cannot capture {model}: {message}", hint=hint) from NotImplementedError(message)
-
-
-def _check_route(route: str, *, has_sizes: bool, has_tracer: bool, has_objects: bool) -> None:
-    """Raise CaptureError if there is no such route, or it does not take what is given."""
-    if route not in ROUTES:
-        raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")
-    if has_sizes and route not in ("export", "make_fx"):
-        raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
-    if has_tracer and route != "symbolic_trace":
-        raise CaptureError(f"route {route!r} takes no concrete_args or tracer", hint="use route='symbolic_trace'")
-    if has_objects and route in ("symbolic_trace", "dynamo"):
-        raise CaptureError(f"route {route!r} takes no objects of classes as inputs", hint="use route='export'")
 
 
 def capture_somehow(
@@ -148,7 +165,7 @@ def capture_somehow(
     check_call(model, args, kwargs, dynamic_shapes)
     refuse_wrapped(tensor for module in modules_of(model).values() for tensor in state_of(module).values())
     try:
-        return capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+        return _captured(model, args, kwargs, _Route(dynamic_shapes=dynamic_shapes, stores=True))
     except (CaptureError, InputError) as error:
         if isinstance(error, CaptureError) and error.__cause__ is None:  # no other route can capture it either
             raise
@@ -158,10 +175,10 @@ def capture_somehow(
     refused = isinstance(first, InputError)  # an autograd.Function whose derivative a program cannot have
     routes = ("packed sequences", "dynamo", *["make_fx"] * (not training))
     for route in () if dynamic_shapes is not None or unrecorded or (training and refused) else routes:
-        state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model), registered=False)
+        state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model))
         try:
             packed = route == "packed sequences"
-            program = capture(model, args, kwargs, route="export" if packed else route, packed=packed)
+            program = _captured(model, args, kwargs, _Route("export" if packed else route, packed=packed, stores=True))
         except NoPackedSequence:
             continue
         except FxcError as error:
@@ -198,20 +215,6 @@ def _without_repeats(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tu
         return tensor
 
     return tree_map_only(torch.Tensor, distinct, inputs)
-
-
-@contextlib.contextmanager
-def quiet() -> Generator[None, None, None]:
-    """Hold back what PyTorch prints in addition to the error that it raises; print it if the capture succeeds."""
-    stderr, disabled = io.StringIO(), logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(stderr):
-            warnings.simplefilter("ignore")
-            yield
-        sys.stderr.write(stderr.getvalue())
-    finally:
-        logging.disable(disabled)
 
 
 def _name(model: Model) -> str:
@@ -277,14 +280,21 @@ def _has_signature(function: Callable[..., Any]) -> bool:
     return True
 
 
-def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Program:
-    module = model if isinstance(model, torch.nn.Module) else FunctionModule(model)
+def _export(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> tuple[Program, Mapping[str, Place]]:
+    """The program, and what a call stores (``Assigned.stored``)."""
     if dynamic_shapes is None and not kwargs and IS_PLAIN and (trace := traced(module, args)) is not None:
-        return import_traced(trace)
+        return import_traced(trace), {}
     kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
-    if kinds:  # torch.export records autocast regions inside the model, not the enclosing one
-        module = _entering(module, {kind: torch.get_autocast_dtype(kind) for kind in kinds})
+    dtypes, forward = {kind: torch.get_autocast_dtype(kind) for kind in kinds}, module.forward
+
+    def run(*args: Any, **kwargs: Any) -> Any:  # torch.export records autocast regions inside the model, not the enclosing one
+        with _autocast(dtypes, enabled=True):
+            return forward(*args, **kwargs)
+
     with (
+        with_forward(module, run) if kinds else contextlib.nullcontext(),
         compile_lock(dynamo=True),
         watched(module, args, kwargs) as assigned,
         results_checked(module),
@@ -311,51 +321,37 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
             exported = program.run_decompositions({})
     program = import_fx(exported)
     texts.refuse_results(program)
-    program.assigned = frozenset(assigned)
-    return program
+    program.assigned = frozenset(assigned.places)
+    return program, assigned.stored
 
 
-def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-    """Export with ``KnownLengths``. NoPackedSequence where the model packs no sequence."""
-    module = copy.copy(model) if isinstance(model, torch.nn.Module) else FunctionModule(model)
-    lengths, forward = KnownLengths(args, kwargs), module.forward
+def _export_packed(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Program, Mapping[str, Place]]:
+    """``_export`` with ``KnownLengths``. NoPackedSequence where the model packs no sequence."""
+    lengths, forward, gradients = KnownLengths(args, kwargs), module.forward, torch.is_grad_enabled()
 
-    @functools.wraps(forward)
     def run(*args: Any, **kwargs: Any) -> Any:
         lengths.begin(args, kwargs)
         with lengths:
             return forward(*args, **kwargs)
 
-    module.forward, gradients = run, torch.is_grad_enabled()
-    try:
-        with torch.inference_mode(False), torch.set_grad_enabled(gradients):  # versions of tensors are compared
+    try:  # versions of tensors are compared
+        with with_forward(module, run), torch.inference_mode(False), torch.set_grad_enabled(gradients):
             args, kwargs = tree_map_only(torch.Tensor, lambda t: t.clone() if t.is_inference() else t, (args, kwargs))
-            program = _export(module, args, kwargs, None)
+            program, stored = _export(module, args, kwargs, None)
     except Exception:
         if not lengths.is_used:
-            raise NoPackedSequence(f"{_name(model)} packs no sequence") from None
+            raise NoPackedSequence(f"{_name(module)} packs no sequence") from None
         raise
     if not lengths.is_used:
-        raise NoPackedSequence(f"{_name(model)} packs no sequence")
+        raise NoPackedSequence(f"{_name(module)} packs no sequence")
     lengths.mark(program, args, kwargs)
-    return program
+    return program, stored
 
 
 _FUNCTORCH = "torch._functorch.predispatch"
 """The module of the calls recorded for ``vmap`` and ``jvp``, which change process state; decomposition replaces them."""
-
-
-def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None]) -> torch.nn.Module:
-    """``module`` with the same parameters, whose forward enters autocast for these kinds of devices."""
-    entering, forward = copy.copy(module), module.forward
-
-    @functools.wraps(forward)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with _autocast(dtypes, enabled=True):
-            return forward(*args, **kwargs)
-
-    entering.forward = run
-    return entering
 
 
 @contextlib.contextmanager
@@ -367,8 +363,13 @@ def _autocast(dtypes: Mapping[str, torch.dtype | None], *, enabled: bool) -> Gen
 
 
 def _symbolic_trace(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], concrete: Mapping[str, Any], tracer: torch.fx.Tracer
+    model: Model,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    concrete: Mapping[str, Any],
+    tracer: torch.fx.Tracer | type[torch.fx.Tracer],
 ) -> Program:
+    tracer = tracer() if callable(tracer) else tracer
     bound = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).bind(*args, **kwargs)
     bound.apply_defaults()
     absent = {name: None for name, value in bound.arguments.items() if value is None}
@@ -442,30 +443,6 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
         distinct.append(value.detach().clone().requires_grad_(value.requires_grad) if repeated else value)
         seen.add(id(value))
     return distinct
-
-
-@contextlib.contextmanager
-def unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
-    """Restore the tensors, their gradients and the generator on exit, because a capture must not have side effects."""
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    leaves = [(leaf, leaf.requires_grad, leaf.grad) for leaf in tensors if leaf.is_leaf]
-    gradients = [gradient for _, _, gradient in leaves if gradient is not None]
-    saved = [(tensor, tensor._version, tensor.detach().clone()) for tensor in (*tensors, *gradients)]
-    generator = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(generator)
-        with torch.no_grad():
-            for tensor, version, before in saved:
-                same = tensor.layout is not torch.strided or torch.equal(tensor, before)  # batch norm bumps no version
-                if tensor._version != version or not same:
-                    tensor.copy_(before)
-        for leaf, requires_grad, gradient in leaves:
-            if leaf.requires_grad != requires_grad:
-                leaf.requires_grad_(requires_grad)
-            if leaf.grad is not gradient:
-                leaf.grad = gradient
 
 
 def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbolic: bool) -> Program:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,9 +14,12 @@ from fxc.bridge.nesting import RETURNS, returned_attr
 from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.frontends.check_call import held_by, model_signature
+from fxc.frontends.stored_values import StoredValues
+from fxc.frontends.without_effects import with_forward
 from fxc.program.program import Program
 from fxc.runtime.object_inputs import (
     COMPUTED,
+    MODEL,
     SAME,
     UNCHANGED,
     InputObject,
@@ -35,11 +37,13 @@ from fxc.runtime.object_inputs import (
 
 
 class ChangedInputs:
-    """Inputs of a call, opened in ``args`` and ``kwargs``; ``around`` wraps a model that is captured with these.
+    """Inputs of a call, opened in ``args`` and ``kwargs``; ``around``: the context in which a model is captured with these.
 
-    The wrapped model returns flat values where it takes objects, or changes its inputs; then ``mark`` states what they are.
-    ``is_needed``: whether there are objects, lists or dicts.
+    The model then returns flat values where it takes objects, or changes its inputs, or where there are ``stored`` values;
+    then ``mark`` states what they are. ``is_needed``: whether there are objects, lists or dicts.
     """
+
+    stored: StoredValues | None = None
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         register_inputs()
@@ -54,18 +58,18 @@ class ChangedInputs:
         if self.has_objects or any(is_object(leaf) or isinstance(leaf, torch.nn.Module) for leaf in leaves):
             _refuse_other_values((self.args, self.kwargs))
 
-    def around(self, module: torch.nn.Module) -> torch.nn.Module:
-        """``module`` with the same parameters, whose forward takes opened inputs."""
-        if not self._given:
-            return module
+    @contextmanager
+    def around(self, module: torch.nn.Module) -> Generator[None, None, None]:
+        """A context in which the forward of ``module`` takes opened inputs, and returns what it changes, too."""
+        if not self._given and self.stored is None:
+            yield
+            return
         held = held_by(module)
         if (found := next((each for each in self._given if id(each) in held), None)) is not None:
             message = f"an input, a {type(found).__qualname__}, is also an attribute or variable of the model"
             raise CaptureError(message, hint=f"give it a copy, or use {TORCH_COMPILE}") from TypeError(class_name(found))
-        wrapped = copy.copy(module)
-        forward = wrapped.forward
+        forward = module.forward
 
-        @functools.wraps(forward)
         def run(*args: Any, **kwargs: Any) -> Any:
             made = _Made()
             args = tuple([made.value(each) for each in args])
@@ -74,8 +78,8 @@ class ChangedInputs:
             result = forward(*args, **{name: named[name] for name in kwargs})
             return self._flat(module, result, made.containers, before)
 
-        wrapped.forward = run
-        return wrapped
+        with with_forward(module, run):
+            yield
 
     def _flat(self, module: torch.nn.Module, result: Any, containers: list[Any], before: list[Any]) -> Any:
         changes = dict[int, Any]()
@@ -84,6 +88,8 @@ class ChangedInputs:
             if has_changed(was, now):
                 changes[i] = {part: _marked(was[part], now[part]) for part in now}
                 self._refuse(i)
+        if self.stored is not None:
+            changes[MODEL] = self.stored.computed()
         known, held = {id(each): _Leaf(i) for i, each in enumerate(containers)}, held_by(module)
         returned = tree_leaves(result, is_leaf=lambda value: id(value) in known)
         if not (changes or self.has_objects or any(id(value) in known for value in returned)):
@@ -110,6 +116,7 @@ class ChangedInputs:
         """State in ``program`` what its results are."""
         if self._returned is not None:
             program.main.attributes[RETURNS] = returned_attr(self._returned)
+        program.assign = None if self.stored is None else self.stored.assign
 
     def shapes(self, model: Any, dynamic_shapes: Any) -> Any:
         """``dynamic_shapes``, which has a dictionary by attributes for each object, in the structure of opened inputs."""

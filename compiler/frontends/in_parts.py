@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -16,9 +17,11 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxc.errors import CaptureError, FallbackWarning, PipelineError, PlanFileError
-from fxc.frontends.capture import FunctionModule, Model, quiet, state_of, unchanged
+from fxc.frontends.capture import FunctionModule, Model, state_of
 from fxc.frontends.python_state import PythonState
+from fxc.frontends.state_stores import Inside, Items, Place, is_variable
 from fxc.frontends.user_lines import place_of_error, reason_of
+from fxc.frontends.without_effects import quiet, unchanged
 from fxc.options import Options
 from fxc.runtime.cache import Compiled
 
@@ -88,12 +91,12 @@ def compiled_in_parts(
 ) -> CompiledInParts:
     """Compile ``model``, which cannot be captured for ``reason``, in parts, and warn of it.
 
-    Runs it once on copies of the inputs. Raises ``reason`` where that fails or changes attributes of the model, and where
-    options exclude it.
+    Runs it once on copies of the inputs. Raises ``reason`` where that fails, or changes state that Dynamo does not follow, and
+    where options exclude it.
     """
     if reason.__cause__ is None or options.strict or not options.fallback or options.pipeline:
         raise reason
-    state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model), registered=False)
+    state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model))
     made = CompiledInParts(model, modes, training, options, reason)
     restored = [*state_of(model).values(), *tree_leaves((args, kwargs))]
     plain = [value for value in restored if not is_traceable_wrapper_subclass(value)]
@@ -109,7 +112,7 @@ def compiled_in_parts(
         message = f"{reason.message}\n  in parts: {type(error).__name__}: {reason_of(error)}"
         raise CaptureError(message, op=reason.op, place=reason.place, hint=reason.hint) from error
     finally:
-        changed = state.changed()
+        changed = [path for path, place in state.places().items() if not _follows(place)]
         state.put_back()
     if changed:
         message = f"{reason.message}\n  in parts: the model changes {', '.join(changed)}"
@@ -135,6 +138,12 @@ def _dynamo_as_in_eager() -> Any:
     """Options of Dynamo: draws of NumPy are its own, and derivatives within a model are traced, where Dynamo can."""
     config: Any = torch._dynamo.config
     return config.patch({name: True for name in ("use_numpy_random_stream", "trace_autograd_ops") if hasattr(config, name)})
+
+
+def _follows(place: Place) -> bool:
+    """Whether Dynamo notices in later calls what a call changes there; it does not compare the length of a deque."""
+    is_deque = isinstance(place.store, Items) and isinstance(place.store.container, deque)
+    return not is_deque and (is_variable(place.store) or not isinstance(place.store, Inside))
 
 
 class _Nowhere:

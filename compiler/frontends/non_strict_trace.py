@@ -79,7 +79,7 @@ class _NotPlain(FxcError):
 
 def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
     """The graph of ``module(*args)``, equal to that of torch.export; None where torch.export has to trace it."""
-    before = PythonState(module, registered=True)
+    before = PythonState(module)
     had_dynamo = "torch._dynamo" in sys.modules
     try:
         _check(module, args)

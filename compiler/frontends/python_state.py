@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CellType
 from typing import Any, TypeGuard, cast
 
@@ -24,15 +22,19 @@ from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.frontends.state_reads import StateReads
 from fxc.frontends.state_stores import (
     ABSENT,
+    DEEPEST,
     PLAIN,
     Attributes,
     Inside,
-    Items,
+    Place,
     Store,
     draws_refused,
+    held_in,
     inside_of,
     is_random_generator,
+    tensors_in,
 )
+from fxc.frontends.unrecorded import Unrecorded
 from fxc.semantics.trace import first_line
 
 _OF_TORCH = "_is_torch_compile"
@@ -40,35 +42,37 @@ _OF_TORCH = "_is_torch_compile"
 
 
 class PythonState:
-    """The Python state of ``module``: of its modules, and all that code which a call may run names (``StateReads``).
+    """The Python state of ``module``: of its modules, and all that code which a call may run names (``StateReads``)."""
 
-    ``registered``: include parameters, buffers and submodules.
-    """
-
-    def __init__(self, module: torch.nn.Module, *, registered: bool) -> None:
+    def __init__(self, module: torch.nn.Module) -> None:
         reads = StateReads({"": module}, module, frozenset())
         stores: dict[int, Store] = {
             id(each): inside for each in (random, np.random) if (inside := inside_of(each.__name__, each))
         }
         for path, inner in modules_of(module):
-            for table in (inner._parameters, inner._buffers, inner._modules) * registered:
-                stores[id(table)] = Attributes(path, table)
+            for table in (inner._parameters, inner._buffers, inner._modules):
+                stores[id(table)] = Registered(path, table)
         self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
         self._caches = [(cache, cache.cache_info().misses) for cache in reads.caches]
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
         """The values that differ from the saved ones, by path: (before, now).
 
-        Without what ``drawn`` lists, and what ``torch.compile`` adds to a module.
+        Without what ``drawn`` lists, what ``torch.compile`` adds to a module, and replaced parameters, buffers and submodules.
         """
-        found = dict[str, tuple[Any, Any]]()
+        return {place.store.place(place.key): (was, now) for place, was, now in self._differing()}
+
+    def places(self) -> dict[str, Place]:
+        """The places of what ``changed``, by path."""
+        return {place.store.place(place.key): place for place, _, _ in self._differing()}
+
+    def _differing(self) -> Iterator[tuple[Place, Any, Any]]:
         for store, was in self._saved:
             if not _is_random(store):
                 now = store.contents()
-                for key in dict.fromkeys([*was, *now]):
+                for key in was.keys() ^ now.keys() if isinstance(store, Registered) else dict.fromkeys([*was, *now]):
                     if key != _OF_TORCH and not _is_unchanged(was.get(key, ABSENT), now.get(key, ABSENT)):
-                        found[store.place(key)] = was.get(key, ABSENT), now.get(key, ABSENT)
-        return found
+                        yield Place(store, key), was.get(key, ABSENT), now.get(key, ABSENT)
 
     def drawn(self) -> list[Any]:
         """The generators outside of PyTorch that have drawn: ``random`` and ``numpy.random`` for those of the process."""
@@ -89,20 +93,16 @@ class PythonState:
         return is_changed
 
 
+class Registered(Attributes):
+    """The parameters, buffers or submodules of a module. A capture replaces their values for a time."""
+
+
 def variables_of(function: Any) -> dict[str, Any]:
     """The globals and closure variables that ``function`` references and that have a value, by name."""
     code = function.__code__
     found = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     return found | {name: cell.cell_contents for name, cell in cells if cell != CellType()}
-
-
-def _is_object(value: Any) -> bool:
-    """Whether ``value`` is an instance of a user class, other than a module."""
-    if isinstance(value, (type, torch.nn.Module)) or not isinstance(getattr(value, "__dict__", None), dict):
-        return False
-    package = type(value).__module__.partition(".")[0]
-    return package == "__main__" or (package != "torch" and package not in sys.stdlib_module_names)
 
 
 def _is_random(store: Store) -> TypeGuard[Inside]:
@@ -125,37 +125,50 @@ def _is_identical(was: Any, now: Any) -> bool:
     return was is now or (isinstance(was, bytes) and was == now)
 
 
-@contextmanager
-def watched(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Generator[Mapping[str, Any], None, None]:
-    """Capture ``module`` in this context; yields the attributes that a call assigns, by path.
+@dataclass
+class Assigned:
+    """``places``: what a call assigns, by path; ``stored``: the same if it computes some of it from inputs or weights."""
 
-    CaptureError where one of them, or what a generator outside of PyTorch draws, changes what the next call computes.
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    stored: Mapping[str, Place] = field(default_factory=dict[str, Place])
+
+
+@contextmanager
+def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Generator[Assigned, None, None]:
+    """Capture ``module`` in this context; yields what a call assigns.
+
+    CaptureError where some of it, or what a generator outside of PyTorch draws, changes what the next call computes.
     """
-    state, changed, drawn = PythonState(module, registered=False), dict[str, tuple[Any, Any]](), list[Any]()
+    state, assigned, drawn = PythonState(module), Assigned(), list[Any]()
 
     def compare(*_: Any) -> None:
-        changed.update(state.changed())
+        assigned.places.update(state.places())
         drawn.extend(state.drawn())
+        made = [path for path, place in assigned.places.items() if isinstance(place.store, Registered)]
+        if made:
+            message = f"a call of the model registers or removes {made[0]!r}, a parameter, buffer or submodule"
+            raise CaptureError(message, hint="call the model once before you compile it") from Unrecorded(message)
 
     handle = module.register_forward_hook(compare)
     try:
-        yield changed
+        yield assigned
     finally:
         handle.remove()
         state.put_back()
     if drawn:
         raise draws_refused(drawn)
-    if changed:
-        _refuse_state_change(module, args, kwargs, state)
+    if assigned.places:
+        assigned.stored = _stored(module, args, kwargs, state)
 
 
-def _refuse_state_change(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: PythonState) -> None:
-    """CaptureError where the state after a first call with fake tensors changes what a second call computes.
+def _stored(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: PythonState
+) -> Mapping[str, Place]:
+    """What a call assigns, if it computes some of it from inputs, weights or random numbers; empty if it does not.
 
-    A model branches in these calls as it does in an export. State is allowed if it is equal after every call, or if it is
-    built once from values other than inputs.
+    CaptureError where the state after a first call with fake tensors changes what a second call computes. A model branches in
+    these calls as it does in an export. State is allowed if it is equal after every call, or if it is built once from values
+    other than inputs.
     """
     from torch._export.utils import _compiling_state_context
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -171,13 +184,15 @@ def _refuse_state_change(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
     tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
     fakes = {name: fake(tensor) for name, tensor in tensors.items()}
     given = [tree_map_only(torch.Tensor, lambda t: mode.from_tensor(_alias(t)), (args, dict(kwargs))) for _ in range(2)]
-    calls, left = [_Calls(tree_leaves(inputs)) for inputs in given], list[dict[str, _Change]]()
+    calls = [_Calls(tree_leaves(inputs), fakes.values()) for inputs in given]
+    left, places = list[dict[str, _Change]](), dict[str, Place]()
     generator = torch.get_rng_state()
     try:
         for call, (positional, keywords) in zip(calls, given, strict=True):
             with _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:
                 module(*positional, **keywords)
             left.append({name: _Change.of(*values) for name, values in state.changed().items()})
+            places = places or state.places()
     except Exception as error:
         names = ", ".join(map(repr, state.changed()))
         raise CaptureError(
@@ -194,10 +209,13 @@ def _refuse_state_change(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
     kept = {id(tensor) for change in second.values() for tensor in change.tensors}
     for name, change in first.items():
         for tensor in change.tensors:
-            if id(tensor) in calls[1].read and (id(tensor) in calls[0].of_inputs or id(tensor) not in kept):
+            of_inputs, is_kept = id(tensor) in calls[0].of_inputs, id(tensor) in kept
+            if (of_inputs and is_kept) or (id(tensor) in calls[1].read and (of_inputs or not is_kept)):
                 raise _refusal(name)
     if calls[0].made != calls[1].made:
         raise _refusal(min(first, key=lambda name: first[name].now[0] != _VALUE))
+    computed = {id(tensor) for change in first.values() for tensor in change.tensors} & calls[0].computed
+    return places if computed - kept else {}
 
 
 def _alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -217,7 +235,6 @@ def _refusal(name: str) -> CaptureError:
 
 
 _VALUE = "value"
-_DEEPEST = 4
 
 
 @dataclass(frozen=True)
@@ -230,7 +247,7 @@ class _Change:
 
     @classmethod
     def of(cls, before: Any, now: Any) -> _Change:
-        return cls(_described(before), _described(now), list(_tensors(now)))
+        return cls(_described(before), _described(now), list(tensors_in(now)))
 
 
 def _described(value: Any, depth: int = 0) -> tuple[Any, ...]:
@@ -239,32 +256,18 @@ def _described(value: Any, depth: int = 0) -> tuple[Any, ...]:
         return _VALUE, kind, repr(value)
     if isinstance(value, torch.Tensor):
         return "tensor", value.dtype, tuple("?" if isinstance(size, torch.SymInt) else size for size in value.shape)
-    inner = _inside(value) if depth < _DEEPEST else {}
+    inner: Mapping[Any, Any] = held_in(value) if depth < DEEPEST else {}
     return kind, tuple((str(key), _described(each, depth + 1)) for key, each in inner.items())
-
-
-def _tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif not isinstance(value, PLAIN) and depth < _DEEPEST:
-        for each in _inside(value).values():
-            yield from _tensors(each, depth + 1)
-
-
-def _inside(value: Any) -> dict[Any, Any]:
-    """The elements of a container or the attributes of an object."""
-    if isinstance(value, (dict, list, tuple, set, deque)):
-        return {**Items("", value).contents()}
-    return {**value.__dict__} if _is_object(value) else {}
 
 
 class _Calls(TorchDispatchMode):
     """Records the operators that depend on ``inputs``, with their arguments. ``read``: all tensor operands; ``of_inputs``:
-    tensors that depend on inputs or on random operators."""
+    tensors that depend on inputs or on random operators; ``computed``: those, and tensors that depend on ``weights``."""
 
-    def __init__(self, inputs: Sequence[Any]) -> None:
+    def __init__(self, inputs: Iterable[Any], weights: Iterable[torch.Tensor]) -> None:
         super().__init__()
         self.of_inputs, self.read = {id(value) for value in inputs if isinstance(value, torch.Tensor)}, set[int]()
+        self.computed = {*self.of_inputs, *map(id, weights)}
         self.made = list[Any]()
         self._held = list[Any]()  # prevents reuse of the ids of these tensors
 
@@ -273,8 +276,11 @@ class _Calls(TorchDispatchMode):
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         self._held += (given, result)
         self.read.update(map(id, given))
+        made = {id(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
         drawn = is_random(func)
+        if drawn or any(id(tensor) in self.computed for tensor in given):
+            self.computed.update(made)
         if drawn or any(id(tensor) in self.of_inputs for tensor in given):
             self.made.append((str(func), [_described(leaf) for leaf in tree_leaves((args, kwargs))]))
-            self.of_inputs.update(id(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
+            self.of_inputs.update(made)
         return result

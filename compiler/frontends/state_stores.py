@@ -6,19 +6,22 @@ import array
 import pickle
 import random
 import warnings
+from argparse import Namespace
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
-from types import CellType, FunctionType, GeneratorType, ModuleType
+from types import CellType, FunctionType, GeneratorType, ModuleType, SimpleNamespace
 from typing import Any, Protocol, cast
 
 import numpy as np
+import torch
 
 from fxc.bridge.values import is_dict
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.frontends.unrecorded import Unrecorded
+from fxc.runtime.object_inputs import is_object
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -66,10 +69,14 @@ class Attributes:
 
     def put(self, saved: Mapping[Any, Any]) -> None:
         for name in {**self.contents(), **saved}:
-            if is_dict(self.owner):
-                self.owner.update({name: saved[name]}) if name in saved else self.owner.pop(name)
+            if name in saved:
+                self.assign(name, saved[name])
             else:
-                setattr(self.owner, name, saved[name]) if name in saved else delattr(self.owner, name)
+                self.owner.pop(name) if is_dict(self.owner) else delattr(self.owner, name)
+
+    def assign(self, key: Any, value: Any) -> None:
+        """Replace one value."""
+        self.owner.update({key: value}) if is_dict(self.owner) else setattr(self.owner, key, value)
 
     def place(self, key: Any) -> str:
         return f"{self.path}.{key}" if self.path else str(key)
@@ -102,6 +109,10 @@ class Items:
         else:
             (kind.update if kind is set else kind.extend)(self.container, saved.values())
 
+    def assign(self, key: Any, value: Any) -> None:
+        """Replace one value of a dict, list or deque."""
+        self._kind.__setitem__(self.container, key, value)
+
     def place(self, key: Any) -> str:
         return f"{self.path}[{key!r}]"
 
@@ -125,6 +136,26 @@ class Inside:
         return self.path
 
 
+@dataclass(frozen=True)
+class Place:
+    """The value at ``key`` of ``store``."""
+
+    store: Store
+    key: Any
+
+    @property
+    def value(self) -> Any:
+        """The current value; ABSENT where there is none."""
+        return self.store.contents().get(self.key, ABSENT)
+
+    def assign(self, value: Any) -> None:
+        """Replace the value."""
+        if isinstance(self.store, (Attributes, Items)):
+            self.store.assign(self.key, value)
+        else:
+            self.store.put({self.key: value})
+
+
 def inside_of(path: str, value: Any) -> Inside | None:
     """The store of an object that holds state inside; None for others."""
     for kinds, read, write in _INSIDE:
@@ -140,6 +171,11 @@ def inside_of(path: str, value: Any) -> Inside | None:
 
 def _cell(cell: CellType) -> Any:
     return ABSENT if cell == CellType() else cell.cell_contents
+
+
+def is_variable(store: Store) -> bool:
+    """Whether ``store`` is a closure variable."""
+    return isinstance(store, Inside) and isinstance(store.object, CellType)
 
 
 def _set_cell(cell: CellType, saved: Any) -> None:
@@ -184,6 +220,28 @@ def slots_of(value: Any) -> list[str]:
     """The names in the ``__slots__`` of an object's classes."""
     slots = [cast("type[Any]", base).__dict__.get("__slots__", ()) for base in type(value).__mro__]
     return [name for each in slots for name in ([each] if isinstance(each, str) else each) if not name.startswith("__")]
+
+
+DEEPEST = 4
+
+
+def held_in(value: Any) -> Mapping[Any, Any]:
+    """The elements of a container, the attributes of an object, or what an array holds; empty for other values."""
+    if isinstance(value, (dict, list, tuple, set, deque)):
+        return Items("", value).contents()
+    inside = None if isinstance(value, Iterator) else inside_of("", value)
+    if inside is None and (is_object(value) or isinstance(value, (SimpleNamespace, Namespace)) or slots_of(value)):
+        return Attributes("", value).contents()
+    return {} if inside is None else inside.contents()
+
+
+def tensors_in(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    """The tensors in a value, in containers and objects up to a depth of 4, too."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif not isinstance(value, PLAIN) and depth < DEEPEST:
+        for each in held_in(value).values():
+            yield from tensors_in(each, depth + 1)
 
 
 def is_random_generator(value: Any) -> bool:

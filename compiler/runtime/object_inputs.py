@@ -23,6 +23,8 @@ SAME = "="
 """What the name of an InputObject begins with that is an earlier one; its index among the containers follows."""
 COMPUTED, UNCHANGED = -1, -2
 """In ``Returned.inputs``: a result of the program, and an element that a call does not change."""
+MODEL = -1
+"""In ``Returned.nesting``: the key of the changes of the model itself, which are the tensors and numbers that a call stores."""
 _DEVICE, _SIZE = "torch.device:", "torch.Size:"
 _ON_HEAP = 1 << 9
 """The flag of classes that are defined in Python."""
@@ -42,7 +44,7 @@ class InputObject:
 class Returned:
     """The ``nesting`` of (result, changes), and what its leaves are: COMPUTED, UNCHANGED, or the index of a container.
 
-    ``changes``: the index of a container among the inputs -> its new attributes and items.
+    ``changes``: the index of a container among the inputs -> its new attributes and items; ``MODEL`` -> what a call stores.
     """
 
     nesting: TreeSpec
@@ -51,10 +53,14 @@ class Returned:
 
 @dataclass(frozen=True)
 class ObjectCall:
-    """Calls ``run``, which returns flat values, and changes the objects, lists and dicts of the call as the model does."""
+    """Calls ``run``, which returns flat values, and changes the objects, lists and dicts of the call as the model does.
+
+    ``assign``: called with what the model stores in its attributes.
+    """
 
     run: Callable[..., Any]
     returned: Returned
+    assign: Callable[[Sequence[Any]], None] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         opened_args, opened_kwargs, containers = opened(args, kwargs)
@@ -63,12 +69,15 @@ class ObjectCall:
             next(values) if i == COMPUTED else _SAME_VALUE if i == UNCHANGED else containers[i] for i in self.returned.inputs
         ]
         result, changes = tree_unflatten(leaves, self.returned.nesting)
+        stored = changes.pop(MODEL, ())
         if len({id(containers[i]) for i in changes}) != len(changes):
             raise InputError(
                 "a list or dict is given twice, and the model changes it", hint="compile with an example like this"
             )
         for i, change in changes.items():
             put(containers[i], change)
+        if self.assign is not None:
+            self.assign(stored)
         return result
 
 

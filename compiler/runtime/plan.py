@@ -87,6 +87,7 @@ class Plan:
     _live: LiveModel | None = None
     _look: Look | None = None
     _around: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    _assign: Callable[[Sequence[Any]], None] | None = None
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class Plan:
     def _for_users(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """``call`` with the inputs and results of the model."""
         if self.signature.returned is not None:
-            call = ObjectCall(call, self.signature.returned)
+            call = ObjectCall(call, self.signature.returned, self._assign)
         return call if self._around is None else self._around(call)
 
     def call_through(self, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -125,6 +126,11 @@ class Plan:
     def follow(self, model: LiveModel) -> None:
         """Run later calls on the tensors that ``model`` has then, as long as they fit."""
         self._live = model
+        self._bind_again()
+
+    def store_with(self, assign: Callable[[Sequence[Any]], None]) -> None:
+        """Give ``assign`` what each call stores in the model, which a copy of the plan, or one from a file, does not have."""
+        self._assign = assign
         self._bind_again()
 
     def _take_over(self, model: LiveModel) -> None:
@@ -250,7 +256,7 @@ class Plan:
     def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
         """Copy the plan with its tensors and counters."""
         made = copy(self)
-        made._live = None
+        made._live = made._assign = None
         made._module, made.host = deepcopy(self.module, memo), deepcopy(self.host, memo)
         made._bind()
         return made

@@ -1,0 +1,43 @@
+"""Values that a call of a model stores in attributes, lists and dicts: a program returns them, and each call assigns them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from fxc.frontends.state_stores import ABSENT, Inside, Items, Place, is_variable, tensors_in
+from fxc.frontends.unrecorded import Unrecorded
+
+_KINDS = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
+_COMPUTED = object()
+
+
+class StoredValues:
+    """The values at ``places``, of which a program returns the tensors and numbers."""
+
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        self._places = places
+
+    def computed(self) -> tuple[Any, ...]:
+        """The tensors and numbers among the current values. Unrecorded for what a call cannot make and assign."""
+        values = [place.value for place in self._places.values()]
+        leaves, self._nesting = tree_flatten(values)
+        for (path, place), value in zip(self._places.items(), values, strict=True):
+            others = [leaf for leaf in tree_flatten(value)[0] if not isinstance(leaf, torch.Tensor)]
+            of_object = any(next(tensors_in(leaf), None) is not None for leaf in others)
+            is_set = isinstance(place.store, Items) and isinstance(place.store.container, set)
+            is_inside = isinstance(place.store, Inside) and not is_variable(place.store)
+            if of_object or is_set or is_inside or value is ABSENT:
+                raise Unrecorded(f"what a call of the model stores in {path!r} is not recorded")
+        self._leaves = [_COMPUTED if isinstance(leaf, _KINDS) else leaf for leaf in leaves]
+        return tuple(leaf for leaf in leaves if isinstance(leaf, _KINDS))
+
+    def assign(self, computed: Sequence[Any]) -> None:
+        """Store new values that have ``computed`` as their tensors and numbers."""
+        rest = iter(computed)
+        values = tree_unflatten([next(rest) if leaf is _COMPUTED else leaf for leaf in self._leaves], self._nesting)
+        for place, value in zip(self._places.values(), values, strict=True):
+            place.assign(value)
