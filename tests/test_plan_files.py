@@ -183,7 +183,7 @@ def test_a_plan_without_weights(tmp_path: Path, net: Net) -> None:
 def test_the_manifest_says_what_is_in_the_file(net: Net, tmp_path: Path) -> None:
     plan_of(net, x()).save(tmp_path / "plan")
     manifest = json.loads((tmp_path / "plan/manifest.json").read_text())
-    assert (manifest["format"], manifest["version"], manifest["training"]) == ("fxc-plan", 7, False)
+    assert (manifest["format"], manifest["version"], manifest["training"]) == ("fxc-plan", 8, False)
     assert manifest["versions"]["torch"] == torch.__version__ and set(manifest["versions"]) == {"fxc", "torch", "xdsl"}
     assert manifest["signature"]["inputs"][0]["sizes"] == [3, 4] and manifest["signature"]["nesting"].startswith("#fx.nesting")
     assert set(manifest["files"]) == {"program.mlir", "weights.safetensors"}
@@ -273,7 +273,7 @@ WRONG_CONSTANT = {"other": "n", "types": [], "symbol": None, "constant": ["os", 
 @pytest.mark.parametrize(
     "change, match",
     [
-        (lambda m: m.update(version=2), "format version 2, but this fxc reads version 7"),
+        (lambda m: m.update(version=2), "format version 2, but this fxc reads version 8"),
         (lambda m: m["versions"].update(torch="1.0.0"), "saved under torch 1.0.0, but this is torch"),
         (lambda m: m["versions"].update(fxc="99.0"), "saved under fxc 99.0"),
         (lambda m: m["versions"].pop("xdsl"), "saved under xdsl None"),

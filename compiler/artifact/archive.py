@@ -36,7 +36,7 @@ from fxc.errors import PlanFileError
 from fxc.runtime.host_program import KernelCode
 from fxc.runtime.program_text import HostText
 
-FORMAT, VERSION = "fxc-plan", 7
+FORMAT, VERSION = "fxc-plan", 8
 MANIFEST, PROGRAM, WEIGHTS, HOST = "manifest.json", "program.mlir", "weights.safetensors", "program.py"
 _MEMBER = re.compile(r"program\.mlir|weights\.safetensors|program\.py|kernels(\.[1-9][0-9]*)?\.o")
 _PACKED = (PROGRAM, HOST)

@@ -288,6 +288,7 @@ def signature_json(signature: Signature) -> dict[str, Any]:
         "bounds": {name: list(bounds) for name, bounds in signature.bounds.items()},
         "autocast": [list(entry) for entry in signature.autocast],
         "conditions": list(signature.conditions),
+        "grad_mode": signature.grad_mode,
     }
 
 
@@ -301,8 +302,9 @@ def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signat
         raise ValueError("its inputs are no list")
     bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
     autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
-    conditions = tuple(map(str, facts["conditions"]))
-    return Signature(tuple(map(_input, cast(list[Any], inputs))), nesting, bounds, autocast, conditions)
+    conditions, mode = tuple(map(str, facts["conditions"])), facts["grad_mode"]
+    grad_mode = None if mode is None else bool(mode)
+    return Signature(tuple(map(_input, cast(list[Any], inputs))), nesting, bounds, autocast, conditions, grad_mode=grad_mode)
 
 
 def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from fxc.frontends.python_state import PythonState, watched
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.state_stores import Place
 from fxc.frontends.stored_values import StoredValues
-from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused, seeds_refused
+from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused, grad_mode_reads, seeds_refused
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.frontends.without_effects import quiet, unchanged, with_forward
 from fxc.program.program import Program
@@ -301,6 +301,7 @@ def _export(
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
         UnrecordedRefused(),
+        grad_mode_reads() as grad_modes,
         Texts() as texts,
         IndexedWrites(),
         EagerCalls(),
@@ -322,6 +323,7 @@ def _export(
     program = import_fx(exported)
     texts.refuse_results(program)
     program.assigned = frozenset(assigned.places)
+    program.grad_mode = grad_modes[0] if grad_modes else None
     return program, assigned.stored
 
 

@@ -20,6 +20,7 @@ from fxc.errors import CaptureError, FallbackWarning, PipelineError, PlanFileErr
 from fxc.frontends.capture import FunctionModule, Model, state_of
 from fxc.frontends.python_state import PythonState
 from fxc.frontends.state_stores import Inside, Items, Place, is_variable
+from fxc.frontends.unrecorded import FlagRead
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.frontends.without_effects import quiet, unchanged
 from fxc.options import Options
@@ -36,7 +37,8 @@ class CompiledInParts(Compiled):
         self._run: Any = torch.compile(model, backend="fxc", options=named)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        gradients = torch.set_grad_enabled(self.training and torch.is_grad_enabled())
+        keeps_mode = self.training or isinstance(self.reason.__cause__, FlagRead)
+        gradients = torch.set_grad_enabled(keeps_mode and torch.is_grad_enabled())
         with in_modes(self.model, self.modes), gradients, _dynamo_as_in_eager():
             return self._run(*args, **kwargs)
 

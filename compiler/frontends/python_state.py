@@ -42,7 +42,10 @@ _OF_TORCH = "_is_torch_compile"
 
 
 class PythonState:
-    """The Python state of ``module``: of its modules, and all that code which a call may run names (``StateReads``)."""
+    """The Python state of ``module``: of its modules, and all that code which a call may run names (``StateReads``).
+
+    ``type_tests``: functions in that code that compare the class of a tensor, which is another one in a trace.
+    """
 
     def __init__(self, module: torch.nn.Module) -> None:
         reads = StateReads({"": module}, module, frozenset())
@@ -53,6 +56,7 @@ class PythonState:
             for table in (inner._parameters, inner._buffers, inner._modules):
                 stores[id(table)] = Registered(path, table)
         self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
+        self.type_tests = reads.type_tests
         self._caches = [(cache, cache.cache_info().misses) for cache in reads.caches]
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
@@ -140,6 +144,10 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     CaptureError where some of it, or what a generator outside of PyTorch draws, changes what the next call computes.
     """
     state, assigned, drawn = PythonState(module), Assigned(), list[Any]()
+    for function in state.type_tests:
+        message = f"{function.__qualname__} compares the class of a tensor, which is another one in a trace"
+        place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+        raise CaptureError(message, place=place, hint="use isinstance(x, torch.Tensor)") from TypeError(message)
 
     def compare(*_: Any) -> None:
         assigned.places.update(state.places())

@@ -46,7 +46,8 @@ class StateReads:
     as read if any of that code names it. ``assigned``: the values that a call assigns, by path, which are left out. Tensors of
     registered modules are not included.
 
-    ``stores``, ``caches``: what may hold state, by its id, and the caches of functions, as of the last search.
+    ``stores``, ``caches``, ``type_tests``: what may hold state, by its id, caches of functions, and functions that compare the
+    class of a tensor, as of the last search.
     """
 
     def __init__(self, roots: Mapping[str, torch.nn.Module], model: Any, assigned: Set[str]) -> None:
@@ -71,7 +72,7 @@ class StateReads:
     def found(self) -> PythonReads:
         """The current values."""
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
-        self.stores, self.caches = dict[int, Store](), list[Any]()
+        self.stores, self.caches, self.type_tests = dict[int, Store](), list[Any](), list[FunctionType]()
         for root, module in self._roots.items():
             self._modules(root, module)
         self._value("", self._model)
@@ -196,6 +197,7 @@ class StateReads:
         if not self._is_searched(function.__globals__.get("__name__", "")):
             return
         self._any_name |= not names.isdisjoint(_ANY_NAME)
+        self.type_tests += [function] * (bool(names & _CLASSES) and _tests_class(function.__code__))
         self._named("", function.__globals__, names)
         if vars(function):
             self._attributes(function.__qualname__, vars(function), sorted(vars(function).keys() & self._names))
@@ -228,6 +230,22 @@ def _globals_read(code: CodeType) -> frozenset[str]:
     """The global names that ``code`` reads; ``co_names`` has attributes, too."""
     instructions = (each for inner in _codes(code) for each in dis.get_instructions(inner))
     return frozenset(each.argval for each in instructions if each.opname in _READS)
+
+
+_CLASSES, _KINDS = frozenset({"Tensor", "Parameter"}), frozenset({"type", "__class__"})
+_COMPARISONS = frozenset({"IS_OP", "COMPARE_OP", "CONTAINS_OP"})
+
+
+@functools.lru_cache(4096)
+def _tests_class(code: CodeType) -> bool:
+    """Whether ``code`` compares a class with one of tensors, as ``type(x) is torch.Tensor`` does."""
+    for inner in _codes(code):
+        names = deque[Any](maxlen=16)
+        for each in dis.get_instructions(inner):
+            if each.opname in _COMPARISONS and not (_CLASSES.isdisjoint(names) or _KINDS.isdisjoint(names)):
+                return True
+            names.append(each.argval)
+    return False
 
 
 _READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})

@@ -56,6 +56,31 @@ def seeds_refused() -> Generator[None, None, None]:
         raise refused[0]
 
 
+@contextmanager
+def grad_mode_reads() -> Generator[list[bool], None, None]:
+    """A context that yields what ``torch.is_grad_enabled()`` tells the model in this thread, not what it tells PyTorch."""
+    thread, reads, function = threading.get_ident(), list[bool](), torch.is_grad_enabled
+
+    def is_grad_enabled() -> bool:
+        result = function()
+        if threading.get_ident() == thread and _is_of_model(sys._getframe(1)):
+            reads.append(result)
+        return result
+
+    torch.is_grad_enabled = is_grad_enabled
+    try:
+        yield reads
+    finally:
+        torch.is_grad_enabled = function
+
+
+def _is_of_model(frame: FrameType | None) -> bool:
+    """Whether ``frame``, except for modes, is not of PyTorch or of this package."""
+    while frame is not None and frame.f_code.co_name == "__torch_function__":
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] not in ("torch", "fxc")
+
+
 def _name_in_model(frame: FrameType | None) -> str | None:
     """PyTorch's function that the model has called, and that leads to ``frame``; None where PyTorch itself has called it."""
     name = "Generator.manual_seed"
@@ -85,7 +110,13 @@ class Unrecorded(NotImplementedError):
     """A hook on a gradient, of which Dynamo runs one on an input outside of its graph, a backward, or stored elements."""
 
 
+class FlagRead(Unrecorded):
+    """The model reads whether a tensor requires a gradient, or is a leaf, which one capture specializes."""
+
+
 _NODE: Any = torch.Tensor.grad_fn.__get__  # type: ignore[attr-defined]
+
+_FLAGS = (torch.Tensor.requires_grad.__get__, torch.Tensor.is_leaf.__get__)  # type: ignore[attr-defined]
 
 
 _EFFECTS = frozenset[Any]([*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward, _NODE])
@@ -107,7 +138,7 @@ class UnrecordedRefused(TorchFunctionMode):
     """Raise CaptureError where the data of a tensor is assigned, Unrecorded for other calls that a trace loses.
 
     These are hooks, ``backward``, which adds to ``grad`` of parameters, parameters that no longer require a gradient or do so
-    now, and stored elements.
+    now, stored elements, and flags (``FlagRead``).
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -120,6 +151,8 @@ class UnrecordedRefused(TorchFunctionMode):
             raise Unrecorded(f"{func.__name__} is not recorded")
         if func is torch.Tensor.backward:
             raise Unrecorded("backward is not recorded")
+        if func in _FLAGS and _is_of_model(sys._getframe(1)):
+            raise FlagRead(f"what the model computes depends on {func.__self__.__name__} of a tensor")
         before = _parameter_requires_grad(func, args)
         result = func(*args, **(kwargs or {}))
         if before is not None and args[0].requires_grad != before:
@@ -134,7 +167,7 @@ def _parameter_requires_grad(function: Any, args: Any) -> bool | None:
 
 def is_unrecorded(function: Any) -> bool:
     """Whether a trace does not record ``function``, as a mode gets it: it assigns to data, or autograd has an effect."""
-    return _is_data_set(function) or function in _EFFECTS
+    return _is_data_set(function) or function in _EFFECTS or (function in _FLAGS and _is_of_model(sys._getframe(1)))
 
 
 def _is_data_set(function: Any) -> bool:

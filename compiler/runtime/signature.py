@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+import torch
 from torch.utils._pytree import TreeSpec, tree_flatten
 
 from fxc.errors import InputError, nearest
@@ -27,7 +28,7 @@ class Signature:
     """The inputs in order, their nesting (None if flat), the bounds of each symbol, and the autocast state.
 
     ``conditions``: additional conditions on sizes, as text over the symbols. ``returned``: what the results are of a program
-    that changes its inputs, or returns them.
+    that changes its inputs, or returns them. ``grad_mode``: that of the compilation, if the model reads it.
     """
 
     inputs: tuple[TensorInput | OtherInput, ...]
@@ -36,6 +37,7 @@ class Signature:
     autocast: autocast.Autocast = ()
     conditions: tuple[str, ...] = ()
     returned: Returned | None = None
+    grad_mode: bool | None = None
 
     def __post_init__(self) -> None:
         if self.nesting is not None and self.nesting.num_leaves != len(self.inputs):
@@ -108,16 +110,21 @@ class Signature:
         return [self.context_guard(names), *self.input_guards(names), *self.memory_guards(names)]
 
     def context_guard(self, names: CodeNames) -> Guard:
-        """Return the guard of the autocast state of a call."""
+        """Return the guard of the autocast state of a call, and of its grad mode."""
         there, current = self.autocast, autocast.current
 
         def elsewhere(_: Any) -> InputError:
+            if self.grad_mode not in (None, torch.is_grad_enabled()):
+                message = f"the model reads torch.is_grad_enabled(), which was {self.grad_mode} when it was compiled"
+                return InputError(message, hint="compile where it is called, or use the option recompile")
             return InputError(
                 f"it was compiled under {autocast.text(there)}, but is called under {autocast.text(current())}",
                 hint="compile where it is called, enter autocast in the model itself, or use the option recompile",
             )
 
         test = f"{names.of(current)}() == {names.of(there)}" if there else f"not {names.of(autocast.is_on)}()"
+        if self.grad_mode is not None:
+            test += f" and {names.of(torch.is_grad_enabled)}() is {self.grad_mode}"
         return Guard(test, elsewhere)
 
     @cached_property
