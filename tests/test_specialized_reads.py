@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +57,16 @@ class IsLeaf(Branches):
         return y.is_leaf
 
 
+class HasGradient(Branches):
+    def asks(self, x: Any, y: Any) -> bool:
+        return self.linear.weight.grad is None
+
+
+class MadeInInferenceMode(Branches):
+    def asks(self, x: Any, y: Any) -> bool:
+        return x.is_inference()
+
+
 class ByType(Branches):
     def asks(self, x: Any, y: Any) -> bool:
         return type(x) is torch.Tensor
@@ -102,6 +116,126 @@ def test_grad_mode_is_compared_at_calls(training: bool, tmp_path: Path) -> None:
         torch.testing.assert_close(fxc.compile(model, (x,))(x), model(x))
 
 
+def inference_mode(x: Any) -> int:
+    return int(torch.is_inference_mode_enabled())
+
+
+def deterministic(x: Any) -> int:
+    return int(torch.are_deterministic_algorithms_enabled())
+
+
+def threads(x: Any) -> int:
+    return torch.get_num_threads()
+
+
+def seed(x: Any) -> int:
+    return torch.initial_seed()
+
+
+def environment(x: Any) -> int:
+    return int(os.environ.get("FXC_TEST_FACTOR", "1")) + int(os.getenv("FXC_TEST_TERM") or 0)
+
+
+@contextmanager
+def other_threads() -> Iterator[None]:
+    count = torch.get_num_threads()
+    torch.set_num_threads(count + 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(count)
+
+
+@contextmanager
+def other_algorithms() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@contextmanager
+def other_environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FXC_TEST_TERM", "7")
+        yield
+
+
+@contextmanager
+def other_seed() -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(torch.initial_seed() + 1)
+        yield
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    ("factor", "other", "name"),
+    [
+        (inference_mode, torch.inference_mode, "is_inference_mode_enabled"),
+        (deterministic, other_algorithms, "are_deterministic_algorithms_enabled"),
+        (threads, other_threads, "get_num_threads"),
+        (seed, other_seed, "initial_seed"),
+        (environment, other_environment, "FXC_TEST_TERM"),
+    ],
+)
+def test_state_of_the_process_is_compared_at_calls(factor: Any, other: Any, name: str, training: bool) -> None:
+    linear, x = nn.Linear(3, 3), torch.randn(2, 3)
+
+    def model(x: Tensor) -> Tensor:
+        return linear(x) * (factor(x) % 100)
+
+    compiled = fxc.compile(model, (x,), training=training)
+    torch.testing.assert_close(compiled(x), model(x))
+    with other(), pytest.raises(InputError, match=name):
+        compiled(x)
+    torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_the_default_dtype_is_compared_at_calls() -> None:
+    compiled = fxc.compile(lambda x: x + torch.ones(3), (torch.randn(3),))
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(InputError, match=r"the default dtype was torch.float32 .* is torch.float64"):
+            compiled(torch.randn(3, dtype=torch.float32))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(x), x + 1)
+
+
+def test_attributes_of_weights_are_compared_at_calls() -> None:
+    class Scaled(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * self.weight.factor
+
+    model, x = Scaled(3, 3), torch.randn(2, 3)
+    model.weight.factor = 2
+    compiled = fxc.compile(model, (x,))
+    torch.testing.assert_close(compiled(x), model(x))
+    model.weight.factor = 3
+    with pytest.raises(InputError, match=r"'weight.factor' was 2 .* and is 3"):
+        compiled(x)
+
+
+def test_clocks_run_in_parts() -> None:
+    def model(x: Tensor) -> Tensor:
+        return x + time.perf_counter()
+
+    x = torch.zeros((), dtype=torch.float64)
+    with pytest.warns(FallbackWarning, match="what the model computes depends on time"):
+        compiled = fxc.compile(model, (x,), options={"fallback": True})
+    before = time.perf_counter()
+    assert before <= compiled(x) <= compiled(x) <= time.perf_counter()
+    assert len(fxc.compile(lambda x: x * 2 if time.time() else x, (x,)).plans) == 1, "a number that nothing depends on"
+
+
+def test_versions_of_tensors_are_refused() -> None:
+    with pytest.raises(CaptureError, match="reads the version of a tensor"):
+        fxc.compile(lambda x: x * (x._version + 1), (torch.randn(3),))
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_what_pytorch_asks_is_no_question_of_the_model(training: bool) -> None:
     layer, x = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), torch.randn(2, 3, 4)
@@ -113,14 +247,20 @@ def test_what_pytorch_asks_is_no_question_of_the_model(training: bool) -> None:
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("kind", [OfInput, OfValue, OfWeight, IsLeaf])
+@pytest.mark.parametrize("kind", [OfInput, OfValue, OfWeight, IsLeaf, HasGradient, MadeInInferenceMode])
 def test_flags_are_compared_in_parts(kind: type[Branches], training: bool) -> None:
     model, x = kind(), torch.randn(2, 3)
-    with pytest.raises(CaptureError, match=r"what the model computes depends on (requires_grad|is_leaf) of a tensor"):
+    with pytest.raises(
+        CaptureError, match=r"what the model computes depends on (requires_grad|is_leaf|grad|is_inference) of a tensor"
+    ):
         fxc.compile(model, (x,), training=training)
-    with pytest.warns(FallbackWarning, match=r"depends on (requires_grad|is_leaf)"):
+    with pytest.warns(FallbackWarning, match=r"depends on \w+ of a tensor"):
         compiled = fxc.compile(model, (x,), training=training, options={"fallback": True})
     compare(compiled, model)
+    model.linear.weight.grad = torch.zeros(3, 3)
+    with torch.inference_mode():
+        x = torch.randn(2, 3)
+        torch.testing.assert_close(compiled(x), model(x))
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -17,6 +17,7 @@ from fxc.program.weights import load_state, save_state
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.inputs import ANY, OtherInput, TensorInput
 from fxc.runtime.object_inputs import register_inputs
+from fxc.runtime.process_state import READS
 from fxc.runtime.program_text import HostText, program_of
 from fxc.runtime.signature import Signature
 
@@ -288,7 +289,7 @@ def signature_json(signature: Signature) -> dict[str, Any]:
         "bounds": {name: list(bounds) for name, bounds in signature.bounds.items()},
         "autocast": [list(entry) for entry in signature.autocast],
         "conditions": list(signature.conditions),
-        "grad_mode": signature.grad_mode,
+        "reads": [list(read) for read in signature.reads],
     }
 
 
@@ -302,9 +303,10 @@ def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signat
         raise ValueError("its inputs are no list")
     bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
     autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
-    conditions, mode = tuple(map(str, facts["conditions"])), facts["grad_mode"]
-    grad_mode = None if mode is None else bool(mode)
-    return Signature(tuple(map(_input, cast(list[Any], inputs))), nesting, bounds, autocast, conditions, grad_mode=grad_mode)
+    conditions, reads = tuple(map(str, facts["conditions"])), tuple((str(name), was) for name, was in facts["reads"])
+    if not all(name in READS and isinstance(was, int) for name, was in reads):
+        raise ValueError("it compares state that this version does not know")
+    return Signature(tuple(map(_input, cast(list[Any], inputs))), nesting, bounds, autocast, conditions, reads=reads)
 
 
 def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:

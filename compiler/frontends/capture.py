@@ -47,7 +47,7 @@ from fxc.frontends.python_state import PythonState, watched
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.state_stores import Place
 from fxc.frontends.stored_values import StoredValues
-from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused, grad_mode_reads, seeds_refused
+from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused, seeds_refused, state_read
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.frontends.without_effects import quiet, unchanged, with_forward
 from fxc.program.program import Program
@@ -115,7 +115,7 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
     args, kwargs = _without_repeats((changed.args, changed.kwargs))
     route.check(changed.has_objects)
     try:
-        module = model if isinstance(model, torch.nn.Module) else FunctionModule(model)
+        module = as_module(model)
         lock = compile_lock(dynamo=route.name in ("dynamo", "make_fx"))
         with lock, quiet(), in_all_fakes(), dropouts_as_in_eager(), attention_by_scores(), inference_as_no_grad():
             if route.name == "symbolic_trace":
@@ -175,7 +175,7 @@ def capture_somehow(
     refused = isinstance(first, InputError)  # an autograd.Function whose derivative a program cannot have
     routes = ("packed sequences", "dynamo", *["make_fx"] * (not training))
     for route in () if dynamic_shapes is not None or unrecorded or (training and refused) else routes:
-        state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model))
+        state = PythonState(as_module(model))
         try:
             packed = route == "packed sequences"
             program = _captured(model, args, kwargs, _Route("export" if packed else route, packed=packed, stores=True))
@@ -261,6 +261,11 @@ class FunctionModule(torch.nn.Module):
         self.forward = _named_forward(function)
 
 
+def as_module(model: Model) -> torch.nn.Module:
+    """``model``, or a module that calls it."""
+    return model if isinstance(model, torch.nn.Module) else FunctionModule(model)
+
+
 def _named_forward(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` renamed to ``forward``: torch.export records source locations of frames of this name."""
     if not isinstance(function, FunctionType):
@@ -301,7 +306,7 @@ def _export(
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
         UnrecordedRefused(),
-        grad_mode_reads() as grad_modes,
+        state_read() as state_reads,
         Texts() as texts,
         IndexedWrites(),
         EagerCalls(),
@@ -323,7 +328,7 @@ def _export(
     program = import_fx(exported)
     texts.refuse_results(program)
     program.assigned = frozenset(assigned.places)
-    program.grad_mode = grad_modes[0] if grad_modes else None
+    program.reads = tuple(state_reads.items())
     return program, assigned.stored
 
 
@@ -406,7 +411,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
     args, kwargs = tree_unflatten(given, nesting)
     containers = opened(args, kwargs)[2]
     before = [*map(contents, containers)]
-    with unchanged([*state.values(), *given]):
+    with unchanged([*PythonState(as_module(model)).tensors, *given]):
         try:
             result = torch.compile(model, backend=backend, fullgraph=True)(*args, **kwargs)
         finally:

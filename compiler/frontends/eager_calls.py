@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxc.bridge.values import is_tuple
 from fxc.dialects.attributes.values import isa
+from fxc.runtime.guards import PLAIN
 
 _FILLS = frozenset(
     {torch.Tensor.fill_, torch.Tensor.index_fill_, torch.Tensor.masked_fill_, torch.Tensor.__setitem__, torch.fill_}
 )
 """Functions that write a number, which may be in a tensor, to elements of a tensor."""
+
+_DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
+
+_METADATA = frozenset(
+    "requires_grad_ detach_ resize_ resize_as_ set_ t_ transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_".split()
+)
+"""In-place methods that write no elements."""
 
 _POOLS = frozenset({torch.max_pool1d, functional.max_pool1d})
 
@@ -29,6 +37,8 @@ class EagerCalls(TorchFunctionMode):
       after PyTorch's fill ``y`` requires a gradient, which traced operators refuse.
     - ``max_pool1d(x)`` without a gradient, on the CPU, with a contiguous result: traces record the operator that also returns
       the places of the maxima, whose result has the memory order of ``x``.
+    - ``t.add_(1)``, with no tensors but those that exist before the call, as of a view of ``t``: traces run it at the capture.
+      ``t.data`` of such a tensor as ``t.detach()``: traces lose it.
     - ``x[m]`` with a mask ``m`` of ``uint8`` as with one of ``bool``, which traces require.
     - attention on the CPU whose mask requires a gradient as the operator that eager calls then: a trace without gradients
       would infer the strides of another one. Not under autocast, which casts the operands of the recorded operator.
@@ -36,6 +46,10 @@ class EagerCalls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if _writes(func, kwargs) and all(type(each) in PLAIN for each in tree_leaves((args, kwargs)) if _is_tensor(each)):
+            return _on_view(func, args, kwargs)
+        if func == _DATA and type(args[0]) in PLAIN:
+            return args[0].detach()
         if func in _FILLS and args and not (args[0].is_floating_point() or args[0].is_complex()):
             args, kwargs = tree_map_only(torch.Tensor, _detached, (args, kwargs))
         if func is torch.Tensor.__getitem__:
@@ -47,6 +61,29 @@ class EagerCalls(TorchFunctionMode):
         if func in _POOLS and isinstance(result, torch.Tensor) and result.is_cpu and not result.requires_grad:
             return result.contiguous()
         return result
+
+
+_IN_PLACE = frozenset(f"__i{name}__" for name in "add and floordiv lshift mod mul or pow rshift sub truediv xor".split())
+
+
+def _writes(func: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Whether ``func`` is an in-place function, or writes to ``out``."""
+    name = str(getattr(func, "__name__", ""))
+    return "out" in kwargs or name in _IN_PLACE or (name.endswith("_") and not name.endswith("__") and name not in _METADATA)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _on_view(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """Call ``func``, and return the tensor that it writes to through a view."""
+    written: Any = kwargs.get("out", args[0] if args else None)
+    if not _is_tensor(written):
+        return func(*args, **kwargs)
+    args, kwargs = tree_map_only(torch.Tensor, lambda each: each[...] if each is written else each, (args, kwargs))
+    func(*args, **kwargs)
+    return written
 
 
 def _as_mask(index: torch.Tensor) -> torch.Tensor:

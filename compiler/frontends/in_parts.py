@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxc.errors import CaptureError, FallbackWarning, PipelineError, PlanFileError
-from fxc.frontends.capture import FunctionModule, Model, state_of
+from fxc.frontends.capture import Model, as_module
 from fxc.frontends.python_state import PythonState
 from fxc.frontends.state_stores import Inside, Items, Place, is_variable
 from fxc.frontends.unrecorded import FlagRead
@@ -98,9 +98,9 @@ def compiled_in_parts(
     """
     if reason.__cause__ is None or options.strict or not options.fallback or options.pipeline:
         raise reason
-    state = PythonState(model if isinstance(model, torch.nn.Module) else FunctionModule(model))
+    state = PythonState(as_module(model))
     made = CompiledInParts(model, modes, training, options, reason)
-    restored = [*state_of(model).values(), *tree_leaves((args, kwargs))]
+    restored = [*state.tensors, *tree_leaves((args, kwargs))]
     plain = [value for value in restored if not is_traceable_wrapper_subclass(value)]
     try:
         copied = tree_map(_copied, (tuple(args), dict(kwargs)))

@@ -54,7 +54,7 @@ from fxc.frontends.check_call import checked_results
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.host_results import FORMATS
 from fxc.frontends.python_state import PythonState
-from fxc.frontends.unrecorded import grad_mode_reads, is_unrecorded, seeds_refused
+from fxc.frontends.unrecorded import is_unrecorded, seeds_refused, state_read
 
 _export_utils: Any = export_utils
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
@@ -83,7 +83,7 @@ def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
     had_dynamo = "torch._dynamo" in sys.modules
     try:
         _check(module, args)
-        if before.type_tests:
+        if before.type_tests or before.clocks:
             return None
         found = _Trace(module, args).run()
     except Exception:  # torch.export reports the error, if there is one
@@ -182,12 +182,12 @@ class _Trace:
             stack.enter_context(_Switches(self.recorder))
             stack.enter_context(EagerCalls())
             stack.enter_context(seeds_refused())
-            grad_modes = stack.enter_context(grad_mode_reads())
+            reads = stack.enter_context(state_read())
             stack.enter_context(self.recorder)
             dynamo = sys.modules.get("torch._dynamo")
             result = (module if dynamo is None else dynamo.disable(module.__call__))(*args)
         result = checked_results(module, result)
-        if grad_modes or not self.recorder.is_whole:
+        if reads or not self.recorder.is_whole:
             raise _NotPlain("something was not recorded")
         return result
 

@@ -44,7 +44,8 @@ _OF_TORCH = "_is_torch_compile"
 class PythonState:
     """The Python state of ``module``: of its modules, and all that code which a call may run names (``StateReads``).
 
-    ``type_tests``: functions in that code that compare the class of a tensor, which is another one in a trace.
+    ``type_tests``: functions in that code that compare the class of a tensor, which is another one in a trace. ``clocks``:
+    the names of what returns something else in each call, such as ``time``.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -56,8 +57,13 @@ class PythonState:
             for table in (inner._parameters, inner._buffers, inner._modules):
                 stores[id(table)] = Registered(path, table)
         self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
-        self.type_tests = reads.type_tests
+        self.type_tests, self.clocks = reads.type_tests, reads.clocks
         self._caches = [(cache, cache.cache_info().misses) for cache in reads.caches]
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The saved tensors."""
+        return [value for _, was in self._saved for value in was.values() if isinstance(value, torch.Tensor)]
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
         """The values that differ from the saved ones, by path: (before, now).
@@ -165,7 +171,7 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
         state.put_back()
     if drawn:
         raise draws_refused(drawn)
-    if assigned.places:
+    if assigned.places or state.clocks:
         assigned.stored = _stored(module, args, kwargs, state)
 
 
@@ -221,6 +227,9 @@ def _stored(
             if (of_inputs and is_kept) or (id(tensor) in calls[1].read and (of_inputs or not is_kept)):
                 raise _refusal(name)
     if calls[0].made != calls[1].made:
+        if not first:
+            message = f"what the model computes depends on {', '.join(sorted(state.clocks))}, and what is captured is one call"
+            raise CaptureError(message, hint=f"give it to forward, or use {TORCH_COMPILE}") from Unrecorded(message)
         raise _refusal(min(first, key=lambda name: first[name].now[0] != _VALUE))
     computed = {id(tensor) for change in first.values() for tensor in change.tensors} & calls[0].computed
     return places if computed - kept else {}

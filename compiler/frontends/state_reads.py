@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dis
 import functools
+import os
 import sys
 import threading
 from collections import deque
@@ -46,8 +47,8 @@ class StateReads:
     as read if any of that code names it. ``assigned``: the values that a call assigns, by path, which are left out. Tensors of
     registered modules are not included.
 
-    ``stores``, ``caches``, ``type_tests``: what may hold state, by its id, caches of functions, and functions that compare the
-    class of a tensor, as of the last search.
+    ``stores``, ``caches``, ``type_tests``, ``clocks``: what may hold state, by its id, caches of functions, functions that
+    compare the class of a tensor, and names of clocks, as of the last search.
     """
 
     def __init__(self, roots: Mapping[str, torch.nn.Module], model: Any, assigned: Set[str]) -> None:
@@ -72,7 +73,8 @@ class StateReads:
     def found(self) -> PythonReads:
         """The current values."""
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
-        self.stores, self.caches, self.type_tests = dict[int, Store](), list[Any](), list[FunctionType]()
+        self.stores, self.caches = dict[int, Store](), list[Any]()
+        self.type_tests, self.clocks = list[FunctionType](), set[str]()
         for root, module in self._roots.items():
             self._modules(root, module)
         self._value("", self._model)
@@ -156,6 +158,9 @@ class StateReads:
         self._seen.update((id(module), module) for _, module in found)
         for path, module in found:
             self._object(path, module)
+            for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+                if tensor is not None and (attributes := vars(tensor)):
+                    self._attributes(f"{path}.{name}" if path else name, attributes, attributes.keys() & self._names)
             hooks: list[Any] = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
             for hook in hooks:
                 self._value(f"a hook of {path}" if path else "a hook", hook)
@@ -214,8 +219,25 @@ class StateReads:
             self.stores[id(cell)] = cast("Inside", inside_of(name, cell))
             if cell != CellType():
                 self._add(name, cell, None, cell.cell_contents)
+        if not names.isdisjoint(_ENVIRONMENT):
+            self._environment(function)
+        self.clocks |= {name for name, value in found.items() if _module_of(value) in _CLOCKS}
         for value in (function.__defaults__, function.__kwdefaults__):
             self._value(f"the defaults of {function.__qualname__}", value)
+
+    def _environment(self, function: FunctionType) -> None:
+        """Add the environment variables that ``function`` names."""
+        data: dict[Any, Any] = cast("Any", os.environ)._data
+        for code in _codes(function.__code__):
+            for text in (text for text in code.co_consts if isinstance(text, str)):
+                if (key := os.fsencode(text)) in data:
+                    self._add(f"os.environ[{text!r}]", data, key, data[key])
+        self._sized.append(data)
+
+
+def _module_of(value: Any) -> str:
+    """The name of a module, or of that of a function or class."""
+    return str(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", ""))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -231,6 +253,10 @@ def _globals_read(code: CodeType) -> frozenset[str]:
     instructions = (each for inner in _codes(code) for each in dis.get_instructions(inner))
     return frozenset(each.argval for each in instructions if each.opname in _READS)
 
+
+_ENVIRONMENT = frozenset({"environ", "getenv"})
+_CLOCKS = frozenset({"time", "datetime", "uuid", "secrets"})
+"""Modules whose functions return something else in each call."""
 
 _CLASSES, _KINDS = frozenset({"Tensor", "Parameter"}), frozenset({"type", "__class__"})
 _COMPARISONS = frozenset({"IS_OP", "COMPARE_OP", "CONTAINS_OP"})

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from types import FrameType
+from types import FrameType, MethodDescriptorType
 from typing import Any, cast
 
 import torch
@@ -14,6 +14,7 @@ from torch.cuda import random as cuda_random
 from torch.overrides import TorchFunctionMode
 
 from fxc.errors import TORCH_COMPILE, CaptureError
+from fxc.runtime.process_state import READS
 
 SEED_BEFORE = f"seed before the call, or use {TORCH_COMPILE}"
 
@@ -57,21 +58,27 @@ def seeds_refused() -> Generator[None, None, None]:
 
 
 @contextmanager
-def grad_mode_reads() -> Generator[list[bool], None, None]:
-    """A context that yields what ``torch.is_grad_enabled()`` tells the model in this thread, not what it tells PyTorch."""
-    thread, reads, function = threading.get_ident(), list[bool](), torch.is_grad_enabled
+def state_read() -> Generator[dict[str, int], None, None]:
+    """A context that yields what functions (``READS``) have told the model in this thread, not what they have told PyTorch."""
+    thread, reads = threading.get_ident(), dict[str, int]()
 
-    def is_grad_enabled() -> bool:
-        result = function()
-        if threading.get_ident() == thread and _is_of_model(sys._getframe(1)):
-            reads.append(result)
-        return result
+    def watched(name: str, function: Callable[[], int]) -> Callable[[], int]:
+        def read() -> int:
+            result = function()
+            if threading.get_ident() == thread and _is_of_model(sys._getframe(1)):
+                reads.setdefault(name, result)
+            return result
 
-    torch.is_grad_enabled = is_grad_enabled
+        return read
+
+    functions = {name: getattr(torch, name) for name in READS}
+    for name, function in functions.items():
+        setattr(torch, name, watched(name, function))
     try:
         yield reads
     finally:
-        torch.is_grad_enabled = function
+        for name, function in functions.items():
+            setattr(torch, name, function)
 
 
 def _is_of_model(frame: FrameType | None) -> bool:
@@ -111,12 +118,14 @@ class Unrecorded(NotImplementedError):
 
 
 class FlagRead(Unrecorded):
-    """The model reads whether a tensor requires a gradient, or is a leaf, which one capture specializes."""
+    """The model reads whether a tensor requires a gradient, has one, is a leaf or was made in inference mode."""
 
 
 _NODE: Any = torch.Tensor.grad_fn.__get__  # type: ignore[attr-defined]
 
-_FLAGS = (torch.Tensor.requires_grad.__get__, torch.Tensor.is_leaf.__get__)  # type: ignore[attr-defined]
+_OF_TENSOR: Any = torch.Tensor
+_FLAGS = (*(getattr(_OF_TENSOR, name).__get__ for name in ("requires_grad", "is_leaf", "grad")), torch.Tensor.is_inference)
+_VERSION = _OF_TENSOR._version.__get__
 
 
 _EFFECTS = frozenset[Any]([*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward, _NODE])
@@ -152,12 +161,19 @@ class UnrecordedRefused(TorchFunctionMode):
         if func is torch.Tensor.backward:
             raise Unrecorded("backward is not recorded")
         if func in _FLAGS and _is_of_model(sys._getframe(1)):
-            raise FlagRead(f"what the model computes depends on {func.__self__.__name__} of a tensor")
+            raise FlagRead(f"what the model computes depends on {_name_of(func)} of a tensor")
+        if func == _VERSION and _is_of_model(sys._getframe(1)):
+            raise CaptureError("the model reads the version of a tensor, which each write changes", hint="count in a buffer")
         before = _parameter_requires_grad(func, args)
         result = func(*args, **(kwargs or {}))
         if before is not None and args[0].requires_grad != before:
             raise Unrecorded("whether a parameter requires a gradient is not recorded")
         return _Node(result) if func == _NODE and result is not None else result
+
+
+def _name_of(function: Any) -> str:
+    """The name of a method, or of the attribute that it gets."""
+    return function.__name__ if isinstance(function, MethodDescriptorType) else function.__self__.__name__
 
 
 def _parameter_requires_grad(function: Any, args: Any) -> bool | None:
@@ -167,7 +183,9 @@ def _parameter_requires_grad(function: Any, args: Any) -> bool | None:
 
 def is_unrecorded(function: Any) -> bool:
     """Whether a trace does not record ``function``, as a mode gets it: it assigns to data, or autograd has an effect."""
-    return _is_data_set(function) or function in _EFFECTS or (function in _FLAGS and _is_of_model(sys._getframe(1)))
+    return (
+        _is_data_set(function) or function in _EFFECTS or (function in (*_FLAGS, _VERSION) and _is_of_model(sys._getframe(1)))
+    )
 
 
 def _is_data_set(function: Any) -> bool:

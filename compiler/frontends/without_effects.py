@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from fxc.runtime.guards import PLAIN
+
 
 @contextlib.contextmanager
 def quiet() -> Generator[None, None, None]:
@@ -34,14 +36,16 @@ def unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     leaves = [(leaf, leaf.requires_grad, leaf.grad) for leaf in tensors if leaf.is_leaf]
     gradients = [gradient for _, _, gradient in leaves if gradient is not None]
-    saved = [(tensor, tensor._version, tensor.detach().clone()) for tensor in (*tensors, *gradients)]
+    saved = [(tensor, tensor._version, tensor.detach().clone(), _memory(tensor)) for tensor in (*tensors, *gradients)]
     generator = torch.get_rng_state()
     try:
         yield
     finally:
         torch.set_rng_state(generator)
         with torch.no_grad():
-            for tensor, version, before in saved:
+            for tensor, version, before, memory in saved:
+                if _memory(tensor) != memory:
+                    tensor.set_(*memory)
                 same = tensor.layout is not torch.strided or torch.equal(tensor, before)  # batch norm bumps no version
                 if tensor._version != version or not same:
                     tensor.copy_(before)
@@ -50,6 +54,13 @@ def unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
                 leaf.requires_grad_(requires_grad)
             if leaf.grad is not gradient:
                 leaf.grad = gradient
+
+
+def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Where the elements lie; empty for sparse tensors and subclasses."""
+    if tensor.layout is not torch.strided or type(tensor) not in PLAIN:
+        return ()
+    return tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride()
 
 
 @contextlib.contextmanager

@@ -78,10 +78,10 @@ class Program:
     are the tensors of the user; only a frozen plan has copies. ``live``: modules by path and functions by name that came from
     the running process and that a file could not name; empty for a program read from a file. ``context``: the dialects.
     ``key``: in the disk cache, while the program is as cached. ``assigned``: attributes of the model that a call assigns, by
-    path; ``assign`` is called with what the program computes of them. ``grad_mode``: what ``torch.is_grad_enabled()`` told the
-    model, None if it did not ask. ``group_limit``: time limit in seconds of a pass on one
-    group; a group that fails runs as calls of ATen. None: a failure is an error. ``watch`` compares first calls. ``later``
-    compiles at a call what was not compiled before, with the same options; None where that is an error.
+    path; ``assign`` is called with what the program computes of them. ``reads``: what functions of ``torch`` have told the
+    model, by name. ``group_limit``: time limit in seconds of a pass on one group; a group that fails runs as calls of ATen.
+    None: a failure is an error. ``watch`` compares first calls. ``later`` compiles at a call what was not compiled before,
+    with the same options; None where that is an error.
     """
 
     module: ModuleOp
@@ -91,7 +91,7 @@ class Program:
     key: str | None = None
     assigned: frozenset[str] = frozenset()
     assign: Callable[[Sequence[Any]], None] | None = None
-    grad_mode: bool | None = None
+    reads: tuple[tuple[str, int], ...] = ()
     group_limit: int | None = None
     watch: Watch | None = None
     later: DerivativeLowering | None = None

@@ -84,7 +84,7 @@ def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str
 def with_writes(signature: Signature, program: Program) -> Signature:
     """``signature`` of the captured ``program`` with the inputs that it may write, and those that must start their storage.
 
-    Also with the grad mode that the model has read.
+    Also with the state of the process that the model has read.
     """
     written = written_arguments(program.main, or_returned=False)
     placed = placed_arguments(program.module, program.main)
@@ -94,7 +94,7 @@ def with_writes(signature: Signature, program: Program) -> Signature:
         replace(spec, written=argument in written, at_start=argument in placed) if isinstance(spec, TensorInput) else spec
         for spec, argument in zip(signature.inputs, given, strict=True)
     )
-    return replace(signature, inputs=inputs, grad_mode=program.grad_mode)
+    return replace(signature, inputs=inputs, reads=program.reads)
 
 
 def with_findings(signature: Signature, program: Program) -> Signature:

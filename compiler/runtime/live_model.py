@@ -76,6 +76,7 @@ class LiveModel:
         training: bool,
     ) -> None:
         self.roots, self.state, self.lock, self.at_start = dict(roots), state, lock, sorted(state.keys() & at_start)
+        self._dtype = torch.get_default_dtype()
         self.python, self.training, self._kinds = python, training, (*_HOOKS, *_BACKWARD_HOOKS * training)
         self._modes = {path: module.training for path, module in _modules(self.roots) if _reads_mode(type(module))}
         self._watch()
@@ -97,7 +98,7 @@ class LiveModel:
                     if tensor is None or id(tensor) in used:
                         self._tensors[_joined(path, name)] = tensor
                         places.append(Read(store, name, tensor))
-        self.is_same = _comparison(places, stores, [self.state[name] for name in self.at_start])
+        self.is_same = _comparison(places, stores, [self.state[name] for name in self.at_start], self._dtype)
 
     def changes(self) -> dict[int, torch.Tensor] | None:
         """Return the replaced tensors: old id -> current tensor, if all fit; None while the model is being traced.
@@ -123,6 +124,9 @@ class LiveModel:
                 raise InputError(f"{path!r} was replaced, and {complaint}", hint=_AGAIN)
             if old is not None and found.setdefault(id(old), new) is not new:
                 raise InputError(f"{path!r} was one tensor with another of the model, and is no more", hint=_AGAIN)
+        if (dtype := torch.get_default_dtype()) is not self._dtype:
+            message = f"the default dtype was {self._dtype} when the model was compiled, and is {dtype}"
+            raise InputError(message, hint=f"{_AGAIN}, or call torch.set_default_dtype({self._dtype})")
         self._check_read(found)
         for name in self.at_start:
             tensor = found.get(id(self.state[name]), self.state[name])
@@ -190,14 +194,17 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def _comparison(places: Sequence[Read], stores: Sequence[Any], at_start: Sequence[torch.Tensor]) -> Callable[[], bool]:
-    """Return a check that values and lengths of containers are unchanged, and tensors begin at their storage's start."""
+def _comparison(
+    places: Sequence[Read], stores: Sequence[Any], at_start: Sequence[torch.Tensor], dtype: torch.dtype
+) -> Callable[[], bool]:
+    """Return a check that values, lengths of containers and the default dtype are unchanged, and where tensors begin."""
     names = CodeNames()
     cells = [place for place in places if isinstance(place.store, CellType)]
     sets = [place for place in places if isinstance(place.store, set)]
     places = [place for place in places if not isinstance(place.store, (CellType, set))]
     tests = [f"{names.of(cell)}.cell_contents is {names.of(value)}" for cell, _, value in cells]
     tests += [f"{names.of(elements)} == {names.of(copy)}" for elements, _, copy in sets]
+    tests.append(f"{names.of(torch.get_default_dtype)}() is {names.of(dtype)}")
     if len(places) + len(stores) + len(at_start) <= _LONGEST:
         tests += [f"{names.of(store)}[{names.of(key)}] is {names.of(value)}" for store, key, value in places]
         tests += [f"len({names.of(store)}) == {len(store)}" if store else f"not {names.of(store)}" for store in stores]

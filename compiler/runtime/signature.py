@@ -19,6 +19,7 @@ from fxc.runtime import autocast
 from fxc.runtime.guards import CodeNames, Guard, all_of
 from fxc.runtime.inputs import OtherInput, TensorInput, input_guards, memory_guards, size_guards
 from fxc.runtime.object_inputs import SAME, InputObject, Returned, holds_objects, opened
+from fxc.runtime.process_state import Reads, difference
 
 _RECOMPILE = "pass inputs like those of the example, or compile again with an example of this kind"
 
@@ -28,7 +29,7 @@ class Signature:
     """The inputs in order, their nesting (None if flat), the bounds of each symbol, and the autocast state.
 
     ``conditions``: additional conditions on sizes, as text over the symbols. ``returned``: what the results are of a program
-    that changes its inputs, or returns them. ``grad_mode``: that of the compilation, if the model reads it.
+    that changes its inputs, or returns them. ``reads``: the state of the process that the model has read.
     """
 
     inputs: tuple[TensorInput | OtherInput, ...]
@@ -37,7 +38,7 @@ class Signature:
     autocast: autocast.Autocast = ()
     conditions: tuple[str, ...] = ()
     returned: Returned | None = None
-    grad_mode: bool | None = None
+    reads: Reads = ()
 
     def __post_init__(self) -> None:
         if self.nesting is not None and self.nesting.num_leaves != len(self.inputs):
@@ -110,22 +111,20 @@ class Signature:
         return [self.context_guard(names), *self.input_guards(names), *self.memory_guards(names)]
 
     def context_guard(self, names: CodeNames) -> Guard:
-        """Return the guard of the autocast state of a call, and of its grad mode."""
+        """Return the guard of the autocast state of a call, and of the state that the model has read."""
         there, current = self.autocast, autocast.current
 
         def elsewhere(_: Any) -> InputError:
-            if self.grad_mode not in (None, torch.is_grad_enabled()):
-                message = f"the model reads torch.is_grad_enabled(), which was {self.grad_mode} when it was compiled"
-                return InputError(message, hint="compile where it is called, or use the option recompile")
+            if (reason := difference(self.reads)) is not None:
+                return InputError(f"the model reads {reason}", hint="compile where it is called, or use the option recompile")
             return InputError(
                 f"it was compiled under {autocast.text(there)}, but is called under {autocast.text(current())}",
                 hint="compile where it is called, enter autocast in the model itself, or use the option recompile",
             )
 
         test = f"{names.of(current)}() == {names.of(there)}" if there else f"not {names.of(autocast.is_on)}()"
-        if self.grad_mode is not None:
-            test += f" and {names.of(torch.is_grad_enabled)}() is {self.grad_mode}"
-        return Guard(test, elsewhere)
+        tests = [test, *(f"{names.of(getattr(torch, name))}() == {names.of(value)}" for name, value in self.reads)]
+        return Guard(all_of(tests), elsewhere)
 
     @cached_property
     def fits_leaves(self) -> Callable[[Sequence[Any]], bool]:

@@ -1,0 +1,92 @@
+"""Writes to tensors that a model keeps beside its parameters and buffers: each call writes, and a compilation does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fxc
+
+TOTAL = torch.zeros(4)
+
+
+class Keeps(nn.Module):
+    """``write`` changes what it keeps."""
+
+    def __init__(self, write: Callable[[Any, torch.Tensor], object]) -> None:
+        super().__init__()
+        self.write, self.linear = write, nn.Linear(4, 4)
+        self.kept, self.other, self.count = torch.tensor([1.0, -2.0, 3.0, 4.0]), torch.ones(4), torch.tensor(0)
+        self.listed = [torch.ones(4)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.write(self, x)
+        return self.linear(x) * self.kept + self.listed[0] + self.count + TOTAL
+
+    def tensors(self) -> list[torch.Tensor]:
+        return [each.clone() for each in (self.kept, self.other, self.count, *self.listed, TOTAL)]
+
+
+def added(m: Any, x: torch.Tensor) -> None:
+    m.kept += 1
+    m.count += 1
+
+
+WRITES: list[Callable[[Any, torch.Tensor], object]] = [
+    added,
+    lambda m, x: m.kept.add_(1).mul_(2),
+    lambda m, x: m.kept.zero_(),
+    lambda m, x: m.kept.fill_(2.0),
+    lambda m, x: m.kept.clamp_(0, 2),
+    lambda m, x: m.kept.lerp_(m.other, 0.5),
+    lambda m, x: m.kept.data.mul_(0.9),
+    lambda m, x: m.kept.detach().add_(1),
+    lambda m, x: m.kept[1:].mul_(2),
+    lambda m, x: m.kept.uniform_(),
+    lambda m, x: m.kept.masked_fill_(m.kept > 0, 7.0),
+    lambda m, x: m.kept.mul_(0.9).add_(x.mean(0), alpha=0.1),
+    lambda m, x: torch.add(m.kept, 1, out=m.kept),
+    lambda m, x: torch._foreach_add_([m.kept, m.other], 1.0),
+    lambda m, x: F.relu(m.kept, inplace=True),
+    lambda m, x: nn.init.constant_(m.kept, 3.0),
+    lambda m, x: m.count.bitwise_or_(2),
+    lambda m, x: m.listed[0].add_(1),
+    lambda m, x: TOTAL.add_(1),
+]
+IN_PARTS: list[Callable[[Any, torch.Tensor], object]] = [
+    lambda m, x: m.kept.numpy().__iadd__(1),
+    lambda m, x: m.kept.squeeze_(),
+    lambda m, x: m.other.resize_(2),
+    lambda m, x: m.kept.set_(m.other),
+]
+
+
+def check(write: Callable[..., object], training: bool, **options: Any) -> None:
+    TOTAL.zero_()
+    model, other = Keeps(write), Keeps(write)
+    other.load_state_dict(model.state_dict())
+    compiled = fxc.compile(model, (torch.randn(3, 4),), training=training, options=options)
+    torch.testing.assert_close(model.tensors(), other.tensors())
+    for i in range(3):
+        x, before, found = torch.randn(3, 4), TOTAL.clone(), list[Any]()
+        for run, owner in ((compiled, model), (other, other)):
+            TOTAL.copy_(before)
+            torch.manual_seed(i)
+            found.append((run(x), owner.tensors()))
+        torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("write", WRITES)
+def test_each_call_writes(write: Callable[..., object], training: bool) -> None:
+    check(write, training)
+
+
+@pytest.mark.parametrize("write", IN_PARTS)
+def test_each_call_writes_in_parts(write: Callable[..., object]) -> None:
+    check(write, training=False, fallback=True)
