@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -217,6 +220,40 @@ def test_attributes_of_weights_are_compared_at_calls() -> None:
     model.weight.factor = 3
     with pytest.raises(InputError, match=r"'weight.factor' was 2 .* and is 3"):
         compiled(x)
+
+
+@dataclass(slots=True)
+class Settings:
+    scale: float
+    inner: Any = None
+
+
+class Configured(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings, self.terms, self.numbers = Settings(2.0, Settings(3.0)), np.array([1.0, 2.0]), array("d", [4.0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.settings.scale * self.settings.inner.scale + float(self.terms[1]) + self.numbers[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda m: setattr(m.settings, "scale", 5.0), "'settings.scale' was 2.0"),
+        (lambda m: setattr(m.settings.inner, "scale", 5.0), "'settings.inner.scale' was 3.0"),
+        (lambda m: m.terms.__setitem__(1, 5.0), "'the elements of terms' are not those"),
+        (lambda m: m.numbers.__setitem__(0, 5.0), "'the elements of numbers' are not those"),
+    ],
+)
+def test_slots_and_arrays_are_compared_at_calls(change: Any, name: str) -> None:
+    model, x = Configured(), torch.randn(2, 3)
+    compiled = fxc.compile(model, (x,))
+    torch.testing.assert_close(compiled(x), model(x))
+    change(model)
+    with pytest.raises(InputError, match=name):
+        compiled(x)
+    torch.testing.assert_close(fxc.compile(model, (x,))(x), model(x))
 
 
 def test_clocks_run_in_parts() -> None:

@@ -19,10 +19,13 @@ import torch
 
 from fxc.bridge.modules import modules_of
 from fxc.frontends.state_stores import PLAIN, Attributes, Inside, Items, Store, inside_of, slots_of
-from fxc.runtime.live_model import PythonReads, Read
+from fxc.runtime.live_model import PythonReads, Read, Slots, is_array
 
 _LEAVES = (*PLAIN, torch.Tensor)
 _NAMESPACES = (SimpleNamespace, argparse.Namespace, threading.local)
+_LARGEST = 1 << 12
+"""The size in bytes up to which the elements of arrays are compared."""
+
 _LIBRARIES = frozenset({"torch", "fxc", "numpy", *sys.stdlib_module_names} - {"__main__"})
 _MODULE = frozenset(vars(torch.nn.Module()))
 """Attributes of every module: parameters, buffers, submodules, hooks and the mode, which are compared separately."""
@@ -100,6 +103,8 @@ class StateReads:
             self._container(path, cast("Any", value))
         elif (inside := inside_of(path, value)) is not None:
             self.stores[id(value)] = inside
+            if is_array(value) and len(elements := value.tobytes()) <= _LARGEST:
+                self._found[f"the elements of {path}"] = Read(value, None, elements)
         elif isinstance(value, (WeakKeyDictionary, WeakValueDictionary)):
             self._value(path, cast("Any", value).data)
         elif isinstance(value, FunctionType):
@@ -123,7 +128,7 @@ class StateReads:
             elif slots_of(value):
                 self.stores[id(value)] = store = Attributes(path, value)
                 for name, each in store.contents().items():
-                    self._value(store.place(name), each)
+                    self._add(store.place(name), Slots(value), name, each)
 
     def _named(self, path: str, attributes: Any, names: Set[str]) -> None:
         """Add the names in ``attributes`` of a class, or of the globals of a file, as a store."""

@@ -32,11 +32,29 @@ _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 
 
 class Read(NamedTuple):
-    """``value`` at ``key`` of ``store``: a dictionary or a list, a closure cell, or a set of which ``value`` is a copy."""
+    """``value`` at ``key`` of ``store``: a dictionary, a list, ``Slots``, or a closure cell.
+
+    Or ``value`` is a copy of the elements of ``store``: of a set, or as bytes of an array.
+    """
 
     store: Any
     key: Any
     value: Any
+
+
+class Slots:
+    """The attributes of an object with ``__slots__``, as a mapping."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self._owner, name)
+
+
+def is_array(value: Any) -> bool:
+    """Whether ``value`` is an array of NumPy or of the standard library."""
+    return type(value).__module__ in ("numpy", "array") and hasattr(value, "tobytes")
 
 
 class PythonReads(NamedTuple):
@@ -169,6 +187,8 @@ class LiveModel:
             was, value = (reads[path].value if path in reads else _ABSENT for reads in (before, now))
             if not _is_equal(was, value, replaced):
                 message = f"{path!r} was {_shown(was)} when the model was compiled, and is {_shown(value, was)}"
+                if path in before and is_array(before[path].store):
+                    message = f"{path!r} are not those when the model was compiled"
                 raise InputError(message, hint=_AGAIN)
 
     def follow(self, changes: Mapping[int, torch.Tensor]) -> None:
@@ -201,9 +221,11 @@ def _comparison(
     names = CodeNames()
     cells = [place for place in places if isinstance(place.store, CellType)]
     sets = [place for place in places if isinstance(place.store, set)]
-    places = [place for place in places if not isinstance(place.store, (CellType, set))]
+    arrays = [place for place in places if is_array(place.store)]
+    places = [place for place in places if not (isinstance(place.store, (CellType, set)) or is_array(place.store))]
     tests = [f"{names.of(cell)}.cell_contents is {names.of(value)}" for cell, _, value in cells]
     tests += [f"{names.of(elements)} == {names.of(copy)}" for elements, _, copy in sets]
+    tests += [f"{names.of(elements)}.tobytes() == {names.of(copy)}" for elements, _, copy in arrays]
     tests.append(f"{names.of(torch.get_default_dtype)}() is {names.of(dtype)}")
     if len(places) + len(stores) + len(at_start) <= _LONGEST:
         tests += [f"{names.of(store)}[{names.of(key)}] is {names.of(value)}" for store, key, value in places]
