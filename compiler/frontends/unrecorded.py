@@ -81,9 +81,9 @@ def state_read() -> Generator[dict[str, int], None, None]:
             setattr(torch, name, function)
 
 
-def _is_of_model(frame: FrameType | None) -> bool:
-    """Whether ``frame``, except for modes, is not of PyTorch or of this package."""
-    while frame is not None and frame.f_code.co_name == "__torch_function__":
+def _is_of_model(frame: FrameType | None, function: Any = None) -> bool:
+    """Whether ``frame``, except for modes that pass ``function`` on, is not of PyTorch or of this package."""
+    while frame is not None and frame.f_code.co_name == "__torch_function__" and frame.f_locals.get("func") == function:
         frame = frame.f_back
     return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] not in ("torch", "fxc")
 
@@ -160,9 +160,9 @@ class UnrecordedRefused(TorchFunctionMode):
             raise Unrecorded(f"{func.__name__} is not recorded")
         if func is torch.Tensor.backward:
             raise Unrecorded("backward is not recorded")
-        if func in _FLAGS and _is_of_model(sys._getframe(1)):
+        if func in _FLAGS and _is_of_model(sys._getframe(1), func):
             raise FlagRead(f"what the model computes depends on {_name_of(func)} of a tensor")
-        if func == _VERSION and _is_of_model(sys._getframe(1)):
+        if func == _VERSION and _is_of_model(sys._getframe(1), func):
             raise CaptureError("the model reads the version of a tensor, which each write changes", hint="count in a buffer")
         before = _parameter_requires_grad(func, args)
         result = func(*args, **(kwargs or {}))
@@ -184,7 +184,9 @@ def _parameter_requires_grad(function: Any, args: Any) -> bool | None:
 def is_unrecorded(function: Any) -> bool:
     """Whether a trace does not record ``function``, as a mode gets it: it assigns to data, or autograd has an effect."""
     return (
-        _is_data_set(function) or function in _EFFECTS or (function in (*_FLAGS, _VERSION) and _is_of_model(sys._getframe(1)))
+        _is_data_set(function)
+        or function in _EFFECTS
+        or (function in (*_FLAGS, _VERSION) and _is_of_model(sys._getframe(1), function))
     )
 
 
