@@ -80,6 +80,8 @@ class PythonState:
         for store, was in self._saved:
             if not _is_random(store):
                 now = store.contents()
+                if _is_same(now, was):
+                    continue
                 for key in was.keys() ^ now.keys() if isinstance(store, Registered) else dict.fromkeys([*was, *now]):
                     if key != _OF_TORCH and not _is_unchanged(was.get(key, ABSENT), now.get(key, ABSENT)):
                         yield Place(store, key), was.get(key, ABSENT), now.get(key, ABSENT)

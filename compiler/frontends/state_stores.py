@@ -64,7 +64,7 @@ class Attributes:
         if self.names is not None:
             code = ModuleType, FunctionType, type
             return {name: held[name] for name in self.names & held.keys() if not isinstance(held[name], code)}
-        slots = slots_of(self.owner)
+        slots = [] if is_dict(self.owner) else slots_of(self.owner)
         return {**{name: getattr(self.owner, name) for name in slots if hasattr(self.owner, name)}, **held}
 
     def put(self, saved: Mapping[Any, Any]) -> None:
