@@ -38,7 +38,7 @@ from fxc.export.shared_state import (
 )
 from fxc.frontends.capture import capture, capture_somehow
 from fxc.frontends.captured_model import Model, compile_lock, modules_of
-from fxc.frontends.check_call import check_call
+from fxc.frontends.check_call import check_call, keywords_in_order
 from fxc.frontends.distributed_capture import capture_local, has_dtensors
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.in_parts import compiled_in_parts, in_modes, modes_of
@@ -206,7 +206,7 @@ class _PlanMaker:
                 program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
             else:
                 program, (args, kwargs) = local.program, local.call.local_inputs()
-            signature = _signature_of_call(program, args, kwargs)
+            signature = replace(_signature_of_call(program, args, kwargs), ordered=keywords_in_order(self.model, kwargs))
             if training:
                 mark_gradients(program, signature, args, kwargs)
         with autocast.off():  # passes query PyTorch for the semantics of operators

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -188,3 +189,20 @@ def test_what_is_no_model() -> None:
     for made in (torch.jit.script(linear), torch.jit.trace(linear, inputs)):
         with pytest.raises(InputError, match=r"(?s)a ScriptModule.*hint: give the torch\.nn\.Module"):
             fxc.compile(made, inputs)
+
+
+def weighted(scale: float = 1.0, **terms: torch.Tensor) -> torch.Tensor:
+    return sum((term * (i + scale) for i, term in enumerate(terms.values())), torch.zeros(3))
+
+
+def test_the_order_of_keywords_that_are_taken_as_a_dictionary(tmp_path: Path) -> None:
+    a, b = torch.randn(3), torch.randn(3)
+    compiled = fxc.compile(weighted, (), {"a": a, "b": b, "scale": 2.0})
+    compiled.plan.save(tmp_path / "plan.fxc")
+    for run in (compiled, fxc.ExecutionPlan.load(tmp_path / "plan.fxc")):
+        torch.testing.assert_close(run(scale=2.0, a=b, b=a), weighted(2.0, a=b, b=a))
+        with pytest.raises(InputError, match="takes the keywords a, b as a dictionary"):
+            run(b=b, a=a, scale=2.0)
+    again = fxc.compile(weighted, (), {"a": a, "b": b}, options={"recompile": True})
+    for terms in ({"a": a, "b": b}, {"b": b, "a": a}):
+        torch.testing.assert_close(again(**terms), weighted(**terms))

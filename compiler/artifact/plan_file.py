@@ -290,6 +290,7 @@ def signature_json(signature: Signature) -> dict[str, Any]:
         "autocast": [list(entry) for entry in signature.autocast],
         "conditions": list(signature.conditions),
         "reads": [list(read) for read in signature.reads],
+        "ordered": list(signature.ordered),
     }
 
 
@@ -306,7 +307,9 @@ def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signat
     conditions, reads = tuple(map(str, facts["conditions"])), tuple((str(name), was) for name, was in facts["reads"])
     if not all(name in READS and isinstance(was, int) for name, was in reads):
         raise ValueError("it compares state that this version does not know")
-    return Signature(tuple(map(_input, cast(list[Any], inputs))), nesting, bounds, autocast, conditions, reads=reads)
+    ordered = tuple(map(str, facts["ordered"]))
+    taken = tuple(map(_input, cast(list[Any], inputs)))
+    return Signature(taken, nesting, bounds, autocast, conditions, reads=reads, ordered=ordered)
 
 
 def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:

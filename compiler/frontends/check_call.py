@@ -84,6 +84,16 @@ def model_signature(model: Any) -> inspect.Signature:
     return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
 
 
+def keywords_in_order(model: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keywords that ``model`` takes as one dictionary, whose order it may use."""
+    try:
+        parameters = model_signature(model).parameters.values()
+    except ValueError:
+        return ()
+    named = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    return tuple([key for key in kwargs if key not in named])
+
+
 def _check_dimensions(name: str, value: Any, shapes: Any) -> None:
     if isinstance(value, torch.Tensor):
         for dimension in shapes if is_dict(shapes) else ():

@@ -30,6 +30,7 @@ class Signature:
 
     ``conditions``: additional conditions on sizes, as text over the symbols. ``returned``: what the results are of a program
     that changes its inputs, or returns them. ``reads``: the state of the process that the model has read.
+    ``ordered``: the keywords that a call gives in this order, because the model takes them as a dictionary.
     """
 
     inputs: tuple[TensorInput | OtherInput, ...]
@@ -39,6 +40,7 @@ class Signature:
     conditions: tuple[str, ...] = ()
     returned: Returned | None = None
     reads: Reads = ()
+    ordered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.nesting is not None and self.nesting.num_leaves != len(self.inputs):
@@ -146,6 +148,9 @@ class Signature:
             if kwargs or len(args) != len(self.inputs):
                 raise InputError(f"{len(self.inputs)} inputs are expected, but got {len(args) + len(kwargs)}", hint=_RECOMPILE)
             return list(args)
+        if len(self.ordered) > 1 and tuple([key for key in kwargs if key in self.ordered]) != self.ordered:
+            message = f"the model takes the keywords {', '.join(self.ordered)} as a dictionary"
+            raise InputError(message, hint="pass all of them, in this order, or compile with an example of another order")
         ordered = {key: kwargs[key] for key in self.nesting.children()[1].context if key in kwargs}
         ordered |= {key: value for key, value in kwargs.items() if key not in ordered}
         if self._has_objects:
