@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,8 @@ WRITES: list[Callable[[Any, torch.Tensor], object]] = [
     lambda m, x: m.count.bitwise_or_(2),
     lambda m, x: m.listed[0].add_(1),
     lambda m, x: TOTAL.add_(1),
+    lambda m, x: (m.count.add_(1), setattr(m, "last", x * 2)),
+    lambda m, x: (m.count.add_(1), setattr(m, "sizes", [time.time() > 0])),
 ]
 IN_PARTS: list[Callable[[Any, torch.Tensor], object]] = [
     lambda m, x: m.kept.numpy().__iadd__(1),

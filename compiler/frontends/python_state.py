@@ -35,6 +35,7 @@ from fxc.frontends.state_stores import (
     tensors_in,
 )
 from fxc.frontends.unrecorded import Unrecorded
+from fxc.frontends.without_effects import unchanged
 from fxc.semantics.trace import first_line
 
 _OF_TORCH = "_is_torch_compile"
@@ -202,10 +203,11 @@ def _stored(
     given = [tree_map_only(torch.Tensor, lambda t: mode.from_tensor(_alias(t)), (args, dict(kwargs))) for _ in range(2)]
     calls = [_Calls(tree_leaves(inputs), fakes.values()) for inputs in given]
     left, places = list[dict[str, _Change]](), dict[str, Place]()
-    generator = torch.get_rng_state()
+    registered = set(map(id, tensors.values()))
+    others = [tensor for tensor in state.tensors if id(tensor) not in registered]  # to which the fake mode really writes
     try:
         for call, (positional, keywords) in zip(calls, given, strict=True):
-            with _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:
+            with unchanged(others), _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:
                 module(*positional, **keywords)
             left.append({name: _Change.of(*values) for name, values in state.changed().items()})
             places = places or state.places()
@@ -216,7 +218,6 @@ def _stored(
         ) from error
     finally:
         state.put_back()
-        torch.set_rng_state(generator)
     first, second = left
     for name, change in second.items():
         then = first[name].now if name in first else change.before
