@@ -261,7 +261,7 @@ def test_hooks_on_gradients(of: str) -> None:
         return (y if isinstance(y, torch.Tensor) else x) * 3
 
     x = torch.ones(3, requires_grad=True)
-    with pytest.warns(FallbackWarning, match=r"register_(pre)?hook .*is not recorded"):
+    with pytest.warns(FallbackWarning, match=r"register_hook is not recorded|depends on grad_fn of a tensor"):
         compiled = fxc.compile(doubled, (x,), training=True, options=FALLBACK)
     compiled(x).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [6.0] * 3

@@ -200,14 +200,15 @@ class StateReads:
 
     def _function(self, function: FunctionType) -> None:
         """Add the names, globals and closure variables of ``function``."""
-        names = set[str]()
+        names, texts = set[str](), set[str]()
         for code in _codes(function.__code__):
             names.update(code.co_names)
-            self._names.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
+            texts.update(text for text in code.co_consts if isinstance(text, str))
+        self._names |= names | texts
         if not self._is_searched(function.__globals__.get("__name__", "")):
             return
         self._any_name |= not names.isdisjoint(_ANY_NAME)
-        self.type_tests += [function] * (bool(names & _CLASSES) and _tests_class(function.__code__))
+        self.type_tests += [function] * (bool((names | texts) & _CLASSES) and _tests_class(function.__code__))
         self._named("", function.__globals__, names)
         if vars(function):
             self._attributes(function.__qualname__, vars(function), sorted(vars(function).keys() & self._names))
@@ -225,18 +226,17 @@ class StateReads:
             if cell != CellType():
                 self._add(name, cell, None, cell.cell_contents)
         if not names.isdisjoint(_ENVIRONMENT):
-            self._environment(function)
+            self._environment(texts)
         self.clocks |= {name for name, value in found.items() if _module_of(value) in _CLOCKS}
         for value in (function.__defaults__, function.__kwdefaults__):
             self._value(f"the defaults of {function.__qualname__}", value)
 
-    def _environment(self, function: FunctionType) -> None:
-        """Add the environment variables that ``function`` names."""
+    def _environment(self, names: Set[str]) -> None:
+        """Add the environment variables among ``names``."""
         data: dict[Any, Any] = cast("Any", os.environ)._data
-        for code in _codes(function.__code__):
-            for text in (text for text in code.co_consts if isinstance(text, str)):
-                if (key := os.fsencode(text)) in data:
-                    self._add(f"os.environ[{text!r}]", data, key, data[key])
+        for name in sorted(names):
+            if (key := os.fsencode(name)) in data:
+                self._add(f"os.environ[{name!r}]", data, key, data[key])
         self._sized.append(data)
 
 

@@ -118,29 +118,16 @@ class Unrecorded(NotImplementedError):
 
 
 class FlagRead(Unrecorded):
-    """The model reads whether a tensor requires a gradient, has one, is a leaf or was made in inference mode."""
+    """The model reads whether a tensor requires a gradient, has one, how it was computed, or if in inference mode."""
 
-
-_NODE: Any = torch.Tensor.grad_fn.__get__  # type: ignore[attr-defined]
 
 _OF_TENSOR: Any = torch.Tensor
-_FLAGS = (*(getattr(_OF_TENSOR, name).__get__ for name in ("requires_grad", "is_leaf", "grad")), torch.Tensor.is_inference)
+_GOT = ("requires_grad", "is_leaf", "grad", "grad_fn")
+_FLAGS = (*(getattr(_OF_TENSOR, name).__get__ for name in _GOT), torch.Tensor.is_inference)
 _VERSION = _OF_TENSOR._version.__get__
 
 
-_EFFECTS = frozenset[Any]([*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward, _NODE])
-
-
-class _Node:
-    """A node of autograd's graph, whose hooks no trace records."""
-
-    def __init__(self, node: Any) -> None:
-        self._node = node
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("register_hook", "register_prehook"):
-            raise Unrecorded(f"{name} of grad_fn is not recorded")
-        return getattr(self._node, name)
+_EFFECTS = frozenset[Any]([*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward])
 
 
 class UnrecordedRefused(TorchFunctionMode):
@@ -168,7 +155,7 @@ class UnrecordedRefused(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if before is not None and args[0].requires_grad != before:
             raise Unrecorded("whether a parameter requires a gradient is not recorded")
-        return _Node(result) if func == _NODE and result is not None else result
+        return result
 
 
 def _name_of(function: Any) -> str:
