@@ -33,6 +33,8 @@ class Stores(nn.Module):
         self.step, self.linear, self.layers = step, nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU())
         self.aux: Any = None
         self.number, self.cache, self.listed, self.named = 0, None, [None, None], dict[str, Any]()
+        self.refilled = list[Any]()
+        self.register_buffer("steps", torch.zeros(()))
         self.queue, self.object = deque([None], maxlen=1), SimpleNamespace(value=None)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -43,7 +45,7 @@ class Stores(nn.Module):
         own = [vars(self)[name] for name in ("aux", "number", "listed", "named")]
         variable = self.step.kept() if hasattr(self.step, "kept") else None
         others = [vars(self.layers[0]).get("last"), [*self.queue], self.object.value, NAMED, LAST, Last.value, by_function.last]
-        return [leaf for leaf in tree_leaves([own, others, variable]) if isinstance(leaf, (torch.Tensor, int))]
+        return [leaf for leaf in tree_leaves([own, others, variable]) if isinstance(leaf, (torch.Tensor, int, float))]
 
 
 @pytest.fixture(autouse=True)
@@ -157,6 +159,33 @@ def drawn(m: Any, x: torch.Tensor) -> torch.Tensor:
     return m.linear(x) * m.aux
 
 
+def a_number(m: Any, x: torch.Tensor) -> torch.Tensor:
+    y = m.linear(x)
+    m.number = round(y.sum().item(), 3)
+    return y
+
+
+def refilled(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.refilled.clear()
+    for _ in range(2):
+        x = m.linear(x)
+        m.refilled.append(x)
+    m.aux = m.refilled
+    return x
+
+
+def a_weight(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.aux = m.steps
+    m.steps.add_(1)
+    return m.linear(x)
+
+
+def in_branches(m: Any, x: torch.Tensor) -> torch.Tensor:
+    y = m.linear(x)
+    m.aux = y.mean()
+    return torch.where(y.sum() > 0, y * 2, y) + torch.cond(x.shape[0] > 0, torch.sin, torch.cos, (y,))
+
+
 def in_a_variable() -> Callable[[Any, torch.Tensor], torch.Tensor]:
     last: Any = None
 
@@ -171,7 +200,8 @@ def in_a_variable() -> Callable[[Any, torch.Tensor], torch.Tensor]:
 
 STEPS = [
     *[loss, detached, nested, in_a_list, in_a_dict, in_an_object, in_a_global, in_a_class, in_a_function, in_a_submodule],
-    *[of_weights, the_result, the_input, written_later, beside_a_cache, each_layer, drawn, in_a_variable],
+    *[of_weights, the_result, the_input, written_later, beside_a_cache, each_layer, drawn, in_a_variable, a_number],
+    *[refilled, a_weight, in_branches],
 ]
 
 

@@ -112,8 +112,8 @@ class Exporter:
         facts = ArgumentFacts.of(attributes)
         kind, name = facts.kind, facts.name or value._name or f"arg{value.index}"
         if facts.is_state and not lifted:
-            set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
-            node = body.create("get_attr", name, (), {}, value._name, None)
+            path = set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
+            node = body.create("get_attr", path, (), {}, value._name, None)
         else:
             default = attributes.data.get("fx.default")
             args = () if default is None else (python_of(decode_constants(default), _constant),)
@@ -318,14 +318,12 @@ class _Body:
         elif isinstance(op, CallMethodOp):
             check_method(target)
         elif isinstance(op, CallModuleOp):
-            set_module(self.root, target.removeprefix(self.prefix), self.exporter.submodule(target))
-            target = target.removeprefix(self.prefix)
+            target = set_module(self.root, target.removeprefix(self.prefix), self.exporter.submodule(target))
         else:
             declaration = self.exporter.tensors.get(target)
             kind_of = declaration.kind.data if declaration is not None else "constant"
             tensor = self.exporter.tensor(target)
-            target = target.removeprefix(self.prefix)
-            set_tensor(self.root, target, tensor, kind_of, True)
+            target = set_tensor(self.root, target.removeprefix(self.prefix), tensor, kind_of, True)
         self.call(op, kind, target, python, keywords, True)
 
     def higher_order(self, op: HigherOrderOp) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, cast
 
 import torch
-from torch.fx import Graph
+from torch.fx import Graph, GraphModule
 from torch.utils._pytree import TreeSpec
 from xdsl.dialects.builtin import DictionaryAttr
 
@@ -64,10 +65,23 @@ def _owner(root: torch.nn.Module, path: str) -> tuple[torch.nn.Module, str]:
     return root, last
 
 
-def set_tensor(root: torch.nn.Module, path: str, tensor: torch.Tensor, kind: str, persistent: bool) -> None:
+@cache
+def _taken() -> frozenset[str]:
+    """The names of attributes that every GraphModule has."""
+    return frozenset(dir(GraphModule(torch.nn.Module(), Graph())))
+
+
+def _free(path: str) -> str:
+    """``path`` with another first name where every GraphModule has such an attribute; models have one of the name, too."""
+    return f"model_{path}" if path.partition(".")[0] in _taken() else path
+
+
+def set_tensor(root: torch.nn.Module, path: str, tensor: torch.Tensor, kind: str, persistent: bool) -> str:
+    """Set the attribute, and return its path in a GraphModule."""
+    path = _free(path)
     owner, name = _owner(root, path)
     if getattr(owner, name, None) is tensor:
-        return
+        return path
     if kind == "parameter" and isinstance(tensor, torch.nn.Parameter):
         owner.register_parameter(name, tensor)
     elif kind == "parameter":
@@ -76,11 +90,15 @@ def set_tensor(root: torch.nn.Module, path: str, tensor: torch.Tensor, kind: str
         owner.register_buffer(name, tensor, persistent=persistent)
     else:
         setattr(owner, name, tensor)
+    return path
 
 
-def set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> None:
+def set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> str:
+    """Add the submodule, and return its path in a GraphModule."""
+    path = _free(path)
     owner, name = _owner(root, path)
     owner.add_module(name, module)
+    return path
 
 
 def copy_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:

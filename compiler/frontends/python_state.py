@@ -23,6 +23,7 @@ from fxc.frontends.state_reads import StateReads
 from fxc.frontends.state_stores import (
     ABSENT,
     DEEPEST,
+    NUMBERS,
     PLAIN,
     Attributes,
     Inside,
@@ -202,7 +203,7 @@ def _stored(
     fakes = {name: fake(tensor) for name, tensor in tensors.items()}
     given = [tree_map_only(torch.Tensor, lambda t: mode.from_tensor(_alias(t)), (args, dict(kwargs))) for _ in range(2)]
     calls = [_Calls(tree_leaves(inputs), fakes.values()) for inputs in given]
-    left, places = list[dict[str, _Change]](), dict[str, Place]()
+    left, places, of_data = list[dict[str, _Change]](), dict[str, Place](), False
     registered = set(map(id, tensors.values()))
     others = [tensor for tensor in state.tensors if id(tensor) not in registered]  # to which the fake mode really writes
     try:
@@ -211,6 +212,7 @@ def _stored(
                 module(*positional, **keywords)
             left.append({name: _Change.of(*values) for name, values in state.changed().items()})
             places = places or state.places()
+            of_data |= any(isinstance(leaf, NUMBERS) for leaf in tree_leaves([place.value for place in places.values()]))
     except Exception as error:
         names = ", ".join(map(repr, state.changed()))
         raise CaptureError(
@@ -235,7 +237,7 @@ def _stored(
             raise CaptureError(message, hint=f"give it to forward, or use {TORCH_COMPILE}") from Unrecorded(message)
         raise _refusal(min(first, key=lambda name: first[name].now[0] != _VALUE))
     computed = {id(tensor) for change in first.values() for tensor in change.tensors} & calls[0].computed
-    return places if computed - kept else {}
+    return places if of_data or computed - (kept - set(map(id, fakes.values()))) else {}
 
 
 def _alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -283,6 +285,8 @@ def _described(value: Any, depth: int = 0) -> tuple[Any, ...]:
 class _Calls(TorchDispatchMode):
     """Records the operators that depend on ``inputs``, with their arguments. ``read``: all tensor operands; ``of_inputs``:
     tensors that depend on inputs or on random operators; ``computed``: those, and tensors that depend on ``weights``."""
+
+    supports_higher_order_operators = True
 
     def __init__(self, inputs: Iterable[Any], weights: Iterable[torch.Tensor]) -> None:
         super().__init__()

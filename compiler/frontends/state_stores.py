@@ -23,6 +23,9 @@ from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.frontends.unrecorded import Unrecorded
 from fxc.runtime.object_inputs import is_object
 
+NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+"""Numbers in a trace that it does not know."""
+
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -110,8 +113,12 @@ class Items:
             (kind.update if kind is set else kind.extend)(self.container, saved.values())
 
     def assign(self, key: Any, value: Any) -> None:
-        """Replace one value of a dict, list or deque."""
-        self._kind.__setitem__(self.container, key, value)
+        """Replace one value of a dict, list or deque, or add it."""
+        kind = self._kind
+        if not hasattr(kind, "items") and key == kind.__len__(self.container):
+            kind.append(self.container, value)
+        else:
+            kind.__setitem__(self.container, key, value)
 
     def place(self, key: Any) -> str:
         return f"{self.path}[{key!r}]"

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from fxc.frontends.state_stores import ABSENT, Inside, Items, Place, is_variable, tensors_in
+from fxc.frontends.state_stores import ABSENT, NUMBERS, Inside, Items, Place, is_variable, tensors_in
 from fxc.frontends.unrecorded import Unrecorded
 
-_KINDS = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
+_KINDS = (torch.Tensor, *NUMBERS, int, float)
 _COMPUTED = object()
 
 
