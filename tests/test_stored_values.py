@@ -33,7 +33,7 @@ class Stores(nn.Module):
         self.step, self.linear, self.layers = step, nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU())
         self.aux: Any = None
         self.number, self.cache, self.listed, self.named = 0, None, [None, None], dict[str, Any]()
-        self.refilled = list[Any]()
+        self.refilled, self.memory = list[Any](), torch.zeros(2, 4)
         self.register_buffer("steps", torch.zeros(()))
         self.queue, self.object = deque([None], maxlen=1), SimpleNamespace(value=None)
 
@@ -180,6 +180,12 @@ def a_weight(m: Any, x: torch.Tensor) -> torch.Tensor:
     return m.linear(x)
 
 
+def of_a_kept_tensor(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.memory[:1] = x[:1].detach()
+    m.aux = m.memory[:1]
+    return m.linear(x)
+
+
 def in_branches(m: Any, x: torch.Tensor) -> torch.Tensor:
     y = m.linear(x)
     m.aux = y.mean()
@@ -201,7 +207,7 @@ def in_a_variable() -> Callable[[Any, torch.Tensor], torch.Tensor]:
 STEPS = [
     *[loss, detached, nested, in_a_list, in_a_dict, in_an_object, in_a_global, in_a_class, in_a_function, in_a_submodule],
     *[of_weights, the_result, the_input, written_later, beside_a_cache, each_layer, drawn, in_a_variable, a_number],
-    *[refilled, a_weight, in_branches],
+    *[refilled, a_weight, of_a_kept_tensor, in_branches],
 ]
 
 

@@ -202,10 +202,11 @@ def _stored(
     tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
     fakes = {name: fake(tensor) for name, tensor in tensors.items()}
     given = [tree_map_only(torch.Tensor, lambda t: mode.from_tensor(_alias(t)), (args, dict(kwargs))) for _ in range(2)]
-    calls = [_Calls(tree_leaves(inputs), fakes.values()) for inputs in given]
-    left, places, of_data = list[dict[str, _Change]](), dict[str, Place](), False
     registered = set(map(id, tensors.values()))
     others = [tensor for tensor in state.tensors if id(tensor) not in registered]  # to which the fake mode really writes
+    before = [*fakes.values(), *others]
+    calls = [_Calls(tree_leaves(inputs), before) for inputs in given]
+    left, places, of_data = list[dict[str, _Change]](), dict[str, Place](), False
     try:
         for call, (positional, keywords) in zip(calls, given, strict=True):
             with unchanged(others), _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:
@@ -237,7 +238,7 @@ def _stored(
             raise CaptureError(message, hint=f"give it to forward, or use {TORCH_COMPILE}") from Unrecorded(message)
         raise _refusal(min(first, key=lambda name: first[name].now[0] != _VALUE))
     computed = {id(tensor) for change in first.values() for tensor in change.tensors} & calls[0].computed
-    return places if of_data or computed - (kept - set(map(id, fakes.values()))) else {}
+    return places if of_data or computed - (kept - set(map(id, before))) else {}
 
 
 def _alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -284,14 +285,14 @@ def _described(value: Any, depth: int = 0) -> tuple[Any, ...]:
 
 class _Calls(TorchDispatchMode):
     """Records the operators that depend on ``inputs``, with their arguments. ``read``: all tensor operands; ``of_inputs``:
-    tensors that depend on inputs or on random operators; ``computed``: those, and tensors that depend on ``weights``."""
+    tensors that depend on inputs or on random operators; ``computed``: those, and tensors that depend on ``others``."""
 
     supports_higher_order_operators = True
 
-    def __init__(self, inputs: Iterable[Any], weights: Iterable[torch.Tensor]) -> None:
+    def __init__(self, inputs: Iterable[Any], others: Iterable[torch.Tensor]) -> None:
         super().__init__()
         self.of_inputs, self.read = {id(value) for value in inputs if isinstance(value, torch.Tensor)}, set[int]()
-        self.computed = {*self.of_inputs, *map(id, weights)}
+        self.computed = {*self.of_inputs, *map(id, others)}
         self.made = list[Any]()
         self._held = list[Any]()  # prevents reuse of the ids of these tensors
 
