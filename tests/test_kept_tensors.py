@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from typing import Any
@@ -88,6 +89,35 @@ def check(write: Callable[..., object], training: bool, **options: Any) -> None:
 @pytest.mark.parametrize("write", WRITES)
 def test_each_call_writes(write: Callable[..., object], training: bool) -> None:
     check(write, training)
+
+
+class Averages(nn.Module):
+    """Keeps an average of its weights in a module that it does not register, ``kept``, and computes with both."""
+
+    def __init__(self, in_grad_mode: bool) -> None:
+        super().__init__()
+        self.linear, self.in_grad_mode = nn.Linear(4, 4), in_grad_mode
+        self.kept = [copy.deepcopy(self.linear).requires_grad_(False)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.set_grad_enabled(self.in_grad_mode):
+            for average, weight in zip(self.kept[0].parameters(), self.linear.parameters(), strict=True):
+                average.mul_(0.5).add_(weight.detach(), alpha=0.5)
+                average.add_(1)
+        return self.linear(x) - self.kept[0](x)
+
+
+@pytest.mark.parametrize("in_grad_mode", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_weights_of_a_module_that_is_not_registered(training: bool, in_grad_mode: bool) -> None:
+    model = Averages(in_grad_mode)
+    other = copy.deepcopy(model)
+    compiled = fxc.compile(model, (torch.randn(3, 4),), training=training)
+    torch.testing.assert_close(model.kept[0].state_dict(), other.kept[0].state_dict())
+    for _ in range(3):
+        x = torch.randn(3, 4)
+        torch.testing.assert_close(compiled(x), other(x))
+        torch.testing.assert_close(model.kept[0].state_dict(), other.kept[0].state_dict())
 
 
 @pytest.mark.parametrize("write", IN_PARTS)

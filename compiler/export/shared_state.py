@@ -17,8 +17,7 @@ from fxc.export.plan_time_values import state_name
 from fxc.passes.analysis.written_arguments import placed_arguments, written_arguments
 from fxc.program.program import Program
 from fxc.runtime.guards import PLAIN
-from fxc.runtime.lazy import marks
-from fxc.runtime.shared_memory import WITHOUT_SHARING, copied, memory_range, share_bytes, starts_later
+from fxc.runtime.shared_memory import WITHOUT_SHARING, copied, elements_of, memory_range, share_bytes, starts_later
 
 
 def refuse_partial_sharing(program: Program) -> None:
@@ -112,9 +111,4 @@ def _overlapping(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str
             a, b = tensors[first], tensors[second]
             (a_start, a_end), (b_start, b_end) = memory_range(a), memory_range(b)
             if a_start < b_end and b_start < a_end:
-                yield first, second, _elements(a) == _elements(b)
-
-
-def _elements(tensor: torch.Tensor) -> tuple[object, ...]:
-    """The address, shape, strides, dtype and marks of ``tensor``, which identify its elements."""
-    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, marks(tensor)
+                yield first, second, elements_of(a) == elements_of(b)

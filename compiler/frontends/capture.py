@@ -16,6 +16,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
@@ -51,7 +52,9 @@ from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused,
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.frontends.without_effects import quiet, unchanged, with_forward
 from fxc.program.program import Program
+from fxc.runtime.guards import PLAIN
 from fxc.runtime.object_inputs import contents, opened
+from fxc.runtime.shared_memory import elements_of
 
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 """Capture routes: ATen before autograd; the fx level; Dynamo's graph of Python calls; ATen after decomposition."""
@@ -325,11 +328,23 @@ def _export(
                 raise NotImplementedError("the derivative of an autograd.Function is lost beside torch.vmap")
             program: Any = exported
             exported = program.run_decompositions({})
+    _merge_constants(exported)
     program = import_fx(exported)
     texts.refuse_results(program)
     program.assigned = frozenset(assigned.places)
     program.reads = tuple(state_reads.items())
     return program, assigned.stored
+
+
+def _merge_constants(exported: Any) -> None:
+    """Let one placeholder stand for each tensor that is not registered; torch.export makes one for each use of it."""
+    nodes, known = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}, dict[Any, Any]()
+    for spec in exported.graph_signature.input_specs:
+        tensor = {**exported.constants, **exported.state_dict}.get(spec.target)
+        if isinstance(tensor, torch.Tensor) and type(tensor) in PLAIN and tensor.layout is torch.strided and tensor.numel():
+            first = known.setdefault(elements_of(tensor), nodes[spec.arg.name])
+            if spec.kind is InputKind.CONSTANT_TENSOR and first is not nodes[spec.arg.name]:
+                nodes[spec.arg.name].replace_all_uses_with(first)
 
 
 def _export_packed(

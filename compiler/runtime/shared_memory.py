@@ -9,7 +9,7 @@ import torch
 
 from fxc.errors import TORCH_COMPILE
 from fxc.runtime.guards import PLAIN
-from fxc.runtime.lazy import marked_like
+from fxc.runtime.lazy import marked_like, marks
 
 
 def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
@@ -19,6 +19,11 @@ def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
         return start, start + tensor.nbytes
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return start, start + (last + 1) * tensor.element_size()
+
+
+def elements_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """The address, shape, strides, dtype and marks of ``tensor``, which identify its elements."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, marks(tensor)
 
 
 def share_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
