@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from array import array
@@ -328,3 +329,46 @@ def test_other_comparisons_are_captured_by_the_first_route() -> None:
     model, x = Others(), torch.randn(2, 3)
     compiled = fxc.compile(model, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
     torch.testing.assert_close(compiled(x), model(x))
+
+
+class Frozen(nn.Module):
+    """A part of it computes without gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.linear(x)
+        with torch.no_grad():
+            z = self.linear(x)
+        return y * 2, y + z
+
+
+def test_grad_mode_inside_of_autocast() -> None:
+    """torch.export loses its switches there."""
+    model = Frozen()
+    other = copy.deepcopy(model)
+    x = torch.randn(2, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(fxc.compile(model, (x,))(x), other(x))
+        with pytest.warns(FallbackWarning, match="inside of autocast is not recorded"):
+            compiled = fxc.compile(model, (x,), training=True, options={"fallback": True})
+        gradients = list[Any]()
+        for run, owner in ((compiled, model), (other, other)):
+            given = x.clone().requires_grad_()
+            a, b = run(given)
+            gradients.append(torch.autograd.grad((a + b).float().pow(2).sum(), [given, *owner.parameters()]))
+    torch.testing.assert_close(*gradients, rtol=2e-2, atol=5e-2)  # sums of bfloat16 in another order
+
+
+def test_what_needs_no_gradient_inside_of_autocast_is_recorded() -> None:
+    class Rotated(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.no_grad():
+                angles = torch.arange(3.0).cos()
+            return super().forward(x) * angles
+
+    model, x = Rotated(3, 3), torch.randn(2, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(fxc.compile(model, (x,), training=True)(x), model(x))

@@ -180,6 +180,21 @@ def a_weight(m: Any, x: torch.Tensor) -> torch.Tensor:
     return m.linear(x)
 
 
+def filled(m: Any, x: torch.Tensor) -> torch.Tensor:
+    y = m.linear(x)
+    values = torch.zeros(2)
+    values[0] = y.mean()
+    m.aux, m.listed[0] = values, torch.zeros(2, 4)
+    m.listed[0][1] = y[0]
+    return y
+
+
+def copied(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.memory.copy_(x[:2].detach())
+    m.aux = m.memory.clone()
+    return m.linear(x)
+
+
 def of_a_kept_tensor(m: Any, x: torch.Tensor) -> torch.Tensor:
     m.memory[:1] = x[:1].detach()
     m.aux = m.memory[:1]
@@ -207,7 +222,7 @@ def in_a_variable() -> Callable[[Any, torch.Tensor], torch.Tensor]:
 STEPS = [
     *[loss, detached, nested, in_a_list, in_a_dict, in_an_object, in_a_global, in_a_class, in_a_function, in_a_submodule],
     *[of_weights, the_result, the_input, written_later, beside_a_cache, each_layer, drawn, in_a_variable, a_number],
-    *[refilled, a_weight, of_a_kept_tensor, in_branches],
+    *[refilled, a_weight, filled, copied, of_a_kept_tensor, in_branches],
 ]
 
 
@@ -311,6 +326,31 @@ def test_a_value_of_the_first_call_is_refused() -> None:
         fxc.compile(Stores(first_kept), (torch.randn(3, 4),))
 
 
+def by_size(m: Any, x: torch.Tensor) -> torch.Tensor:
+    result = x * m.number
+    m.number = x.shape[0]
+    return result
+
+
+def largest(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.number = max(m.number, x.shape[0])
+    return x * m.number
+
+
+def average(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.number = 0.5 * m.number + 0.5 * x.mean().item()
+    return x * m.number
+
+
+@pytest.mark.parametrize("step", [by_size, largest, average])
+def test_numbers_of_the_call_before_are_refused(step: Callable[..., Any]) -> None:
+    model = Stores(step)
+    model.number = 4  # as many as the rows of the example
+    with pytest.raises(CaptureError, match="a call of the model changes 'number'"):
+        fxc.compile(model, (torch.randn(4, 4),), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
+    assert model.number == 4
+
+
 class Lazy(nn.Module):
     """Makes what ``kind`` says at the first call."""
 
@@ -345,3 +385,27 @@ def test_what_the_first_call_registers(kind: str, training: bool) -> None:
     assert {*model.state_dict()} > before
     torch.testing.assert_close(compiled(x), result)
     torch.testing.assert_close(fxc.compile(model, (x,), training=training)(x), model(x))
+
+
+class Late(nn.Module):
+    """Its buffer is None before the first call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("scale", None)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.scale = torch.ones(4)
+        return self.linear(x) * self.scale
+
+
+def test_a_buffer_that_was_none() -> None:
+    """torch.export takes its new value for that of an input."""
+    model, x = Late(), torch.randn(3, 4)
+    before = x.clone()
+    with pytest.warns(FallbackWarning, match="registers or removes 'scale'"):
+        compiled = fxc.compile(model, (x,), options={"fallback": True})
+    assert model.scale is None
+    torch.testing.assert_close(compiled(x), model.linear(x))
+    assert torch.equal(x, before) and torch.equal(model.scale, torch.ones(4))

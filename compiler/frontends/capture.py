@@ -16,7 +16,6 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
@@ -41,7 +40,7 @@ from fxc.frontends.distributed_capture import capture_local, has_dtensors
 from fxc.frontends.eager_calls import EagerCalls, IndexedWrites, inference_as_no_grad
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
-from fxc.frontends.import_fx import import_fx, import_traced
+from fxc.frontends.import_fx import import_fx, import_traced, merge_constants
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, watched
@@ -52,9 +51,7 @@ from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused,
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.frontends.without_effects import quiet, unchanged, with_forward
 from fxc.program.program import Program
-from fxc.runtime.guards import PLAIN
 from fxc.runtime.object_inputs import contents, opened
-from fxc.runtime.shared_memory import elements_of
 
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 """Capture routes: ATen before autograd; the fx level; Dynamo's graph of Python calls; ATen after decomposition."""
@@ -86,7 +83,10 @@ def capture(
 
 @dataclass(frozen=True)
 class _Route:
-    """The parameters of ``capture``. ``stores``: the program returns what the model stores in its attributes, too."""
+    """The parameters of ``capture``.
+
+    ``stores``: the program returns what the model stores in its attributes, too. ``training``: it is differentiated.
+    """
 
     name: str = "export"
     dynamic_shapes: Any = None
@@ -94,6 +94,7 @@ class _Route:
     concrete_args: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tracer: torch.fx.Tracer | type[torch.fx.Tracer] = torch.fx.Tracer
     stores: bool = False
+    training: bool = False
 
     def check(self, has_objects: bool) -> None:
         """Raise CaptureError if there is no such route, or it does not take what is given."""
@@ -130,6 +131,7 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
                     program = _make_fx(module if changed.is_needed else model, args, kwargs, bool(dynamic_shapes))
             else:
                 export = _export_packed if route.packed else functools.partial(_export, dynamic_shapes=dynamic_shapes)
+                export = functools.partial(export, training=route.training)
                 with changed.around(module):
                     program, stored = export(module, args, kwargs)
                 if route.stores and stored:
@@ -168,7 +170,7 @@ def capture_somehow(
     check_call(model, args, kwargs, dynamic_shapes)
     refuse_wrapped(tensor for module in modules_of(model).values() for tensor in state_of(module).values())
     try:
-        return _captured(model, args, kwargs, _Route(dynamic_shapes=dynamic_shapes, stores=True))
+        return _captured(model, args, kwargs, _Route(dynamic_shapes=dynamic_shapes, stores=True, training=training))
     except (CaptureError, InputError) as error:
         if isinstance(error, CaptureError) and error.__cause__ is None:  # no other route can capture it either
             raise
@@ -181,7 +183,9 @@ def capture_somehow(
         state = PythonState(as_module(model))
         try:
             packed = route == "packed sequences"
-            program = _captured(model, args, kwargs, _Route("export" if packed else route, packed=packed, stores=True))
+            program = _captured(
+                model, args, kwargs, _Route("export" if packed else route, packed=packed, stores=True, training=training)
+            )
         except NoPackedSequence:
             continue
         except FxcError as error:
@@ -289,7 +293,7 @@ def _has_signature(function: Callable[..., Any]) -> bool:
 
 
 def _export(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, training: bool
 ) -> tuple[Program, Mapping[str, Place]]:
     """The program, and what a call stores (``Assigned.stored``)."""
     if dynamic_shapes is None and not kwargs and IS_PLAIN and (trace := traced(module, args)) is not None:
@@ -308,7 +312,7 @@ def _export(
         results_checked(module),
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
-        UnrecordedRefused(),
+        UnrecordedRefused(training),
         state_read() as state_reads,
         Texts() as texts,
         IndexedWrites(),
@@ -328,7 +332,7 @@ def _export(
                 raise NotImplementedError("the derivative of an autograd.Function is lost beside torch.vmap")
             program: Any = exported
             exported = program.run_decompositions({})
-    _merge_constants(exported)
+    merge_constants(exported)
     program = import_fx(exported)
     texts.refuse_results(program)
     program.assigned = frozenset(assigned.places)
@@ -336,19 +340,8 @@ def _export(
     return program, assigned.stored
 
 
-def _merge_constants(exported: Any) -> None:
-    """Let one placeholder stand for each tensor that is not registered; torch.export makes one for each use of it."""
-    nodes, known = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}, dict[Any, Any]()
-    for spec in exported.graph_signature.input_specs:
-        tensor = {**exported.constants, **exported.state_dict}.get(spec.target)
-        if isinstance(tensor, torch.Tensor) and type(tensor) in PLAIN and tensor.layout is torch.strided and tensor.numel():
-            first = known.setdefault(elements_of(tensor), nodes[spec.arg.name])
-            if spec.kind is InputKind.CONSTANT_TENSOR and first is not nodes[spec.arg.name]:
-                nodes[spec.arg.name].replace_all_uses_with(first)
-
-
 def _export_packed(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool
 ) -> tuple[Program, Mapping[str, Place]]:
     """``_export`` with ``KnownLengths``. NoPackedSequence where the model packs no sequence."""
     lengths, forward, gradients = KnownLengths(args, kwargs), module.forward, torch.is_grad_enabled()
@@ -361,7 +354,7 @@ def _export_packed(
     try:  # versions of tensors are compared
         with with_forward(module, run), torch.inference_mode(False), torch.set_grad_enabled(gradients):
             args, kwargs = tree_map_only(torch.Tensor, lambda t: t.clone() if t.is_inference() else t, (args, kwargs))
-            program, stored = _export(module, args, kwargs, None)
+            program, stored = _export(module, args, kwargs, None, training)
     except Exception:
         if not lengths.is_used:
             raise NoPackedSequence(f"{_name(module)} packs no sequence") from None
@@ -487,7 +480,7 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
         return tuple(leaves)
 
     trace = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)
-    with UnrecordedRefused(), Texts() as texts, seeds_refused():
+    with UnrecordedRefused(training=False), Texts() as texts, seeds_refused():
         graph = trace(*state.values(), *flat)
     program = import_fx(graph)
     name_state(program, [*state.values(), *flat], state, model)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputSpec
+from torch.export.graph_signature import InputKind, InputSpec
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen
 from torch.utils._pytree import tree_structure, tree_unflatten
@@ -28,6 +28,8 @@ from fxc.dialects.attributes.values import encode, int_attr, str_attr
 from fxc.dialects.torch_ops import make_op_class
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.program.program import Program, is_frozen, new_context
+from fxc.runtime.guards import PLAIN
+from fxc.runtime.shared_memory import elements_of
 from fxc.semantics.assumptions import conditions_on, ranges_of
 
 if TYPE_CHECKING:
@@ -57,6 +59,17 @@ def import_fx(source: GraphModule | ExportedProgram, args: Sequence[Any] | None 
 def import_traced(trace: Traced) -> Program:
     """The program of a plain trace, equal to that of the ExportedProgram."""
     return _ModuleImporter(None).traced(trace)
+
+
+def merge_constants(exported: ExportedProgram) -> None:
+    """Let one placeholder stand for each tensor that is not registered; torch.export makes one for each use of it."""
+    nodes, known = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}, dict[Any, Any]()
+    for spec in exported.graph_signature.input_specs:
+        tensor = {**exported.constants, **exported.state_dict}.get(spec.target or "")
+        if isinstance(tensor, torch.Tensor) and type(tensor) in PLAIN and tensor.layout is torch.strided and tensor.numel():
+            first = known.setdefault(elements_of(tensor), nodes[spec.arg.name])
+            if spec.kind is InputKind.CONSTANT_TENSOR and first is not nodes[spec.arg.name]:
+                nodes[spec.arg.name].replace_all_uses_with(first)
 
 
 class _ModuleImporter(GraphImporter):

@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_random
@@ -55,7 +55,7 @@ class PythonState:
         stores: dict[int, Store] = {
             id(each): inside for each in (random, np.random) if (inside := inside_of(each.__name__, each))
         }
-        for path, inner in modules_of(module):
+        for path, inner in [*modules_of(module), *reads.unregistered]:
             for table in (inner._parameters, inner._buffers, inner._modules):
                 stores[id(table)] = Registered(path, table)
         self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
@@ -84,7 +84,9 @@ class PythonState:
                 now = store.contents()
                 if _is_same(now, was):
                     continue
-                for key in was.keys() ^ now.keys() if isinstance(store, Registered) else dict.fromkeys([*was, *now]):
+                for key in dict.fromkeys([*was, *now]):
+                    if isinstance(store, Registered) and (was.get(key) is None) == (now.get(key) is None):
+                        continue
                     if key != _OF_TORCH and not _is_unchanged(was.get(key, ABSENT), now.get(key, ABSENT)):
                         yield Place(store, key), was.get(key, ABSENT), now.get(key, ABSENT)
 
@@ -176,17 +178,21 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     if drawn:
         raise draws_refused(drawn)
     if assigned.places or state.clocks:
-        assigned.stored = _stored(module, args, kwargs, state)
+        assigned.stored = _stored(module, args, kwargs, state, assigned.places)
 
 
 def _stored(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: PythonState
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    state: PythonState,
+    assigned: Mapping[str, Place],
 ) -> Mapping[str, Place]:
     """What a call assigns, if it computes some of it from inputs, weights or random numbers; empty if it does not.
 
     CaptureError where the state after a first call with fake tensors changes what a second call computes. A model branches in
     these calls as it does in an export. State is allowed if it is equal after every call, or if it is built once from values
-    other than inputs.
+    other than inputs. The second call finds another integer where the first one left one, as sizes differ between calls.
     """
     from torch._export.utils import _compiling_state_context
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -206,14 +212,24 @@ def _stored(
     others = [tensor for tensor in state.tensors if id(tensor) not in registered]  # to which the fake mode really writes
     before = [*fakes.values(), *others]
     calls = [_Calls(tree_leaves(inputs), before) for inputs in given]
-    left, places, of_data = list[dict[str, _Change]](), dict[str, Place](), False
+    left, places, is_followed = list[dict[str, _Change]](), dict[str, Place](), False
+    symbols, others_left = dict[str, set[Any]](), dict[str, Any]()
     try:
         for call, (positional, keywords) in zip(calls, given, strict=True):
             with unchanged(others), _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:
                 module(*positional, **keywords)
-            left.append({name: _Change.of(*values) for name, values in state.changed().items()})
-            places = places or state.places()
-            of_data |= any(isinstance(leaf, NUMBERS) for leaf in tree_leaves([place.value for place in places.values()]))
+            changed = {name: values for name, values in state.changed().items() if not _stand_for(known, *values)}
+            left.append({name: _Change.of(*values) for name, values in changed.items()})
+            if call is calls[0]:
+                places = {name: place for name, place in state.places().items() if name in changed}
+                symbols = {name: _symbols(place.value) for name, place in places.items()}
+                is_followed = any(symbols.values()) or any(place.value is ABSENT for place in places.values())
+                for name, place in {**assigned, **places}.items():
+                    if type(place.value) is int:
+                        place.assign(place.value + 1)
+                        others_left[name] = _described(place.value)
+            else:
+                call.symbols |= _symbols([place.value for place in state.places().values()])
     except Exception as error:
         names = ", ".join(map(repr, state.changed()))
         raise CaptureError(
@@ -222,23 +238,49 @@ def _stored(
     finally:
         state.put_back()
     first, second = left
+    for name, found in symbols.items():
+        if found & calls[1].symbols:
+            raise _refusal(name)
     for name, change in second.items():
+        if others_left.get(name) == change.now:
+            continue
         then = first[name].now if name in first else change.before
         if then != change.now:
             raise _refusal(name)
-    kept = {id(tensor) for change in second.values() for tensor in change.tensors}
+    own = set(map(id, before))
+    kept = {id(tensor) for change in second.values() for tensor in change.tensors} - own
     for name, change in first.items():
         for tensor in change.tensors:
-            of_inputs, is_kept = id(tensor) in calls[0].of_inputs, id(tensor) in kept
+            of_inputs, is_kept = _memory(tensor) in calls[0].of_inputs, id(tensor) in kept
+            if id(tensor) in own:
+                continue
             if (of_inputs and is_kept) or (id(tensor) in calls[1].read and (of_inputs or not is_kept)):
                 raise _refusal(name)
     if calls[0].made != calls[1].made:
+        if not first and others_left:
+            raise _refusal(min(others_left))
         if not first:
             message = f"what the model computes depends on {', '.join(sorted(state.clocks))}, and what is captured is one call"
             raise CaptureError(message, hint=f"give it to forward, or use {TORCH_COMPILE}") from Unrecorded(message)
         raise _refusal(min(first, key=lambda name: first[name].now[0] != _VALUE))
-    computed = {id(tensor) for change in first.values() for tensor in change.tensors} & calls[0].computed
-    return places if of_data or computed - (kept - set(map(id, before))) else {}
+    made = [tensor for change in first.values() for tensor in change.tensors if id(tensor) not in kept]
+    return places if is_followed or any(_memory(tensor) in calls[0].computed for tensor in made) else {}
+
+
+def _stand_for(known: Mapping[int, torch.Tensor], was: Any, now: Any) -> bool:
+    """Whether ``now`` is ``was`` with the fake tensors of the same weights."""
+    (before, nesting), (after, other) = tree_flatten(was), tree_flatten(now)
+    return nesting == other and all(known.get(id(a), a) is b for a, b in zip(before, after, strict=True))
+
+
+def _memory(tensor: torch.Tensor) -> Any:
+    """What identifies the memory of ``tensor``, which its views have, too."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+
+
+def _symbols(value: Any) -> set[Any]:
+    """The symbols of numbers from tensors in ``value``."""
+    return {symbol for leaf in tree_leaves(value) if isinstance(leaf, NUMBERS) for symbol in leaf.node.expr.free_symbols}
 
 
 def _alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -291,8 +333,8 @@ class _Calls(TorchDispatchMode):
 
     def __init__(self, inputs: Iterable[Any], others: Iterable[torch.Tensor]) -> None:
         super().__init__()
-        self.of_inputs, self.read = {id(value) for value in inputs if isinstance(value, torch.Tensor)}, set[int]()
-        self.computed = {*self.of_inputs, *map(id, others)}
+        self.of_inputs, self.read = {_memory(value) for value in inputs if isinstance(value, torch.Tensor)}, set[int]()
+        self.computed, self.symbols = {*self.of_inputs, *map(_memory, others)}, set[Any]()
         self.made = list[Any]()
         self._held = list[Any]()  # prevents reuse of the ids of these tensors
 
@@ -301,11 +343,12 @@ class _Calls(TorchDispatchMode):
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         self._held += (given, result)
         self.read.update(map(id, given))
-        made = {id(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
+        self.symbols |= _symbols((args, kwargs))
+        made = {_memory(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
         drawn = is_random(func)
-        if drawn or any(id(tensor) in self.computed for tensor in given):
+        if drawn or any(_memory(tensor) in self.computed for tensor in given):
             self.computed.update(made)
-        if drawn or any(id(tensor) in self.of_inputs for tensor in given):
+        if drawn or any(_memory(tensor) in self.of_inputs for tensor in given):
             self.made.append((str(func), [_described(leaf) for leaf in tree_leaves((args, kwargs))]))
             self.of_inputs.update(made)
         return result

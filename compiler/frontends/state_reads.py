@@ -51,7 +51,7 @@ class StateReads:
     registered modules are not included.
 
     ``stores``, ``caches``, ``type_tests``, ``clocks``: what may hold state, by its id, caches of functions, functions that
-    compare the class of a tensor, and names of clocks, as of the last search.
+    compare the class of a tensor, and names of clocks, as of the last search. ``unregistered``: modules in lists and the like.
     """
 
     def __init__(self, roots: Mapping[str, torch.nn.Module], model: Any, assigned: Set[str]) -> None:
@@ -78,6 +78,7 @@ class StateReads:
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
         self.stores, self.caches = dict[int, Store](), list[Any]()
         self.type_tests, self.clocks = list[FunctionType](), set[str]()
+        self.unregistered = list[tuple[str, torch.nn.Module]]()
         for root, module in self._roots.items():
             self._modules(root, module)
         self._value("", self._model)
@@ -115,6 +116,7 @@ class StateReads:
                 self._attributes(path, vars(value), sorted(vars(value).keys() & self._names))
         elif isinstance(value, torch.nn.Module):
             for inner, module in self._modules(path, value):
+                self.unregistered.append((inner, module))
                 for table in (module._parameters, module._buffers, module._modules):
                     self._attributes(inner, table, list(table))
                     self._sized.append(table)

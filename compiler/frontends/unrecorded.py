@@ -6,12 +6,13 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from types import FrameType, MethodDescriptorType
+from types import FrameType
 from typing import Any, cast
 
 import torch
 from torch.cuda import random as cuda_random
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.runtime.process_state import READS
@@ -61,17 +62,18 @@ def seeds_refused() -> Generator[None, None, None]:
 def state_read() -> Generator[dict[str, int], None, None]:
     """A context that yields what functions (``READS``) have told the model in this thread, not what they have told PyTorch."""
     thread, reads = threading.get_ident(), dict[str, int]()
+    functions = {name: getattr(torch, name) for name in READS}
+    outside = {name: function() for name, function in functions.items()}  # a model may have switched it itself
 
     def watched(name: str, function: Callable[[], int]) -> Callable[[], int]:
         def read() -> int:
             result = function()
-            if threading.get_ident() == thread and _is_of_model(sys._getframe(1)):
+            if threading.get_ident() == thread and result == outside[name] and _is_of_model(sys._getframe(1)):
                 reads.setdefault(name, result)
             return result
 
         return read
 
-    functions = {name: getattr(torch, name) for name in READS}
     for name, function in functions.items():
         setattr(torch, name, watched(name, function))
     try:
@@ -134,8 +136,13 @@ class UnrecordedRefused(TorchFunctionMode):
     """Raise CaptureError where the data of a tensor is assigned, Unrecorded for other calls that a trace loses.
 
     These are hooks, ``backward``, which adds to ``grad`` of parameters, parameters that no longer require a gradient or do so
-    now, stored elements, and flags (``FlagRead``).
+    now, stored elements, and flags (``FlagRead``). ``training``: also operators without a gradient inside of autocast, as
+    torch.export loses switches of grad mode there.
     """
+
+    def __init__(self, training: bool) -> None:
+        super().__init__()
+        self._gradients = training and torch.is_grad_enabled()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if _is_data_set(func):
@@ -153,14 +160,22 @@ class UnrecordedRefused(TorchFunctionMode):
             raise CaptureError("the model reads the version of a tensor, which each write changes", hint="count in a buffer")
         before = _parameter_requires_grad(func, args)
         result = func(*args, **(kwargs or {}))
+        if self._gradients and isinstance(result, torch.Tensor) and not torch.is_grad_enabled() and _loses(args, result):
+            raise Unrecorded(f"{_name_of(func)} without a gradient inside of autocast is not recorded")
         if before is not None and args[0].requires_grad != before:
             raise Unrecorded("whether a parameter requires a gradient is not recorded")
         return result
 
 
+def _loses(args: Any, result: torch.Tensor) -> bool:
+    """Whether ``result``, computed under autocast, has no gradient although one of ``args`` does."""
+    given = (each.requires_grad for each in tree_leaves(args) if isinstance(each, torch.Tensor))
+    return torch._C._is_any_autocast_enabled() and not result.requires_grad and any(given)
+
+
 def _name_of(function: Any) -> str:
-    """The name of a method, or of the attribute that it gets."""
-    return function.__name__ if isinstance(function, MethodDescriptorType) else function.__self__.__name__
+    """The name of a function, or of the attribute that it gets."""
+    return function.__name__ if function.__name__ != "__get__" else function.__self__.__name__
 
 
 def _parameter_requires_grad(function: Any, args: Any) -> bool | None:
