@@ -280,7 +280,8 @@ def _memory(tensor: torch.Tensor) -> Any:
 
 def _symbols(value: Any) -> set[Any]:
     """The symbols of numbers from tensors in ``value``."""
-    return {symbol for leaf in tree_leaves(value) if isinstance(leaf, NUMBERS) for symbol in leaf.node.expr.free_symbols}
+    expressions: list[Any] = [leaf.node.expr for leaf in tree_leaves(value) if isinstance(leaf, NUMBERS)]
+    return {symbol for expression in expressions for symbol in expression.free_symbols}
 
 
 def _alias(tensor: torch.Tensor) -> torch.Tensor:
