@@ -73,6 +73,10 @@ class StateReads:
         """Whether code that a call may run reads attributes of this name."""
         return self._any_name or name in self._names
 
+    def stores_in(self, path: str) -> bool:
+        """Whether a call assigns items of the container at ``path``."""
+        return any(name.startswith(f"{path}[") for name in self._assigned)
+
     def found(self) -> PythonReads:
         """The current values."""
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()

@@ -75,6 +75,10 @@ class ReadState(Protocol):
         """Whether a call may read attributes of this name."""
         ...
 
+    def stores_in(self, path: str) -> bool:
+        """Whether a call assigns items of the container at ``path``."""
+        ...
+
 
 class LiveModel:
     """``is_same``: whether a model has the submodules, tensors, Python state and hooks of compilation, at almost no cost.
@@ -185,6 +189,9 @@ class LiveModel:
         before, now = self._read, self.python.found().values
         for path in dict.fromkeys([*before, *now]):
             was, value = (reads[path].value if path in reads else _ABSENT for reads in (before, now))
+            if was is not value and self.python.stores_in(path):
+                message = f"{path!r}, in which a call of the model stores, was replaced"
+                raise InputError(message, hint=f"change what it holds ({path}.clear()), or {_AGAIN}")
             if not _is_equal(was, value, replaced):
                 message = f"{path!r} was {_shown(was)} when the model was compiled, and is {_shown(value, was)}"
                 if path in before and is_array(before[path].store):
