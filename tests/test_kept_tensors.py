@@ -24,7 +24,7 @@ class Keeps(nn.Module):
         super().__init__()
         self.write, self.linear = write, nn.Linear(4, 4)
         self.kept, self.other, self.count = torch.tensor([1.0, -2.0, 3.0, 4.0]), torch.ones(4), torch.tensor(0)
-        self.listed = [torch.ones(4)]
+        self.listed, self.seen = [torch.ones(4)], set[int]()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.write(self, x)
@@ -67,6 +67,7 @@ IN_PARTS: list[Callable[[Any, torch.Tensor], object]] = [
     lambda m, x: m.kept.squeeze_(),
     lambda m, x: m.other.resize_(2),
     lambda m, x: m.kept.set_(m.other),
+    lambda m, x: (m.seen.add(x.shape[0]), setattr(m, "last", x * 2)),
 ]
 
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, Tuple
 from xdsl.ir import Attribute
 
 from fxc.bridge.eager_strides import lay_out_as_eager
-from fxc.bridge.values import is_sequence, torch_dtype
+from fxc.bridge.values import SYMBOLIC_NUMBERS, is_sequence, torch_dtype
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import (
     NONE_TYPE,
@@ -104,7 +104,7 @@ def _text(expression: Any, names: Names) -> types.Dim:
 
 
 def _expression(value: Any, names: Names) -> str:
-    symbolic = isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+    symbolic = isinstance(value, SYMBOLIC_NUMBERS)
     return _written(expression_of(value), names) if symbolic else str(value)
 
 
@@ -154,7 +154,7 @@ def symbolic_parts(values: Sequence[Any]) -> Iterator[Any]:
     for value in values:
         is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
         for part in [*value.shape, *value.stride()] if is_strided else [value]:
-            if isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            if isinstance(part, SYMBOLIC_NUMBERS):
                 yield part
 
 

@@ -29,6 +29,9 @@ from fxc.dialects.attributes.values import (
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.errors import OTHER_VERSION, CaptureError, InputError, TargetError
 
+SYMBOLIC_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+"""Numbers that a trace does not know."""
+
 
 def is_sequence(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
     """Whether ``value`` is a list or a tuple."""

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from xdsl.ir import Attribute
 
 from fxc.bridge.instances import with_instances
-from fxc.bridge.values import attribute_of, is_dict, is_sequence, tree_of
+from fxc.bridge.values import SYMBOLIC_NUMBERS, attribute_of, is_dict, is_sequence, tree_of
 from fxc.dialects.attributes.values import SSA, FunctionAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError, nearest
 from fxc.frontends.python_state import variables_of
@@ -157,7 +157,7 @@ def held_by(model: Any) -> Set[int]:
 
 
 def _attribute_of(value: Any) -> Attribute:
-    if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
+    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return SSA
     if isinstance(attribute := attribute_of(value), FunctionAttr):
         raise CaptureError("a function, which a graph can call, and cannot return")

@@ -22,7 +22,7 @@ from xdsl.dialects.func import CallOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.bridge.callables import resolve_operator
-from fxc.bridge.values import python_of, value_of
+from fxc.bridge.values import SYMBOLIC_NUMBERS, python_of, value_of
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import FxcError
@@ -119,7 +119,7 @@ _LAYERS = frozenset({"linear", "addmm", "conv1d", "conv2d", "conv3d", "embedding
 """Functions behind which no operand of an attention is looked for."""
 
 _NEW = ("new_", "zeros", "ones", "full", "empty")
-_NUMBERS = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+_NUMBERS = (int, float, bool, *SYMBOLIC_NUMBERS)
 
 
 def _reached(start: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:

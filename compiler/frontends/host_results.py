@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from xdsl.dialects.builtin import StringAttr
 
 from fxc.bridge.nesting import OUTPUTS
+from fxc.bridge.values import SYMBOLIC_NUMBERS
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.fx import OutputOp
 from fxc.errors import TORCH_COMPILE, CaptureError
@@ -80,7 +81,7 @@ class Texts(TorchFunctionMode):
         return result
 
     def __enter__(self) -> Texts:
-        for kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
+        for kind in SYMBOLIC_NUMBERS:
             self._patches.enter_context(patch.object(kind, "__repr__", self._recorded(kind.__repr__)))
         super().__enter__()
         return self

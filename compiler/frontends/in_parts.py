@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from fxc.errors import CaptureError, FallbackWarning, PipelineError, PlanFileError
 from fxc.frontends.capture import Model, as_module
 from fxc.frontends.python_state import PythonState
-from fxc.frontends.state_stores import Inside, Items, Place, is_variable
+from fxc.frontends.state_stores import Items, Place
 from fxc.frontends.unrecorded import FlagRead
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.frontends.without_effects import quiet, unchanged
@@ -144,8 +144,9 @@ def _dynamo_as_in_eager() -> Any:
 
 def _follows(place: Place) -> bool:
     """Whether Dynamo notices in later calls what a call changes there; it does not compare the length of a deque."""
-    is_deque = isinstance(place.store, Items) and isinstance(place.store.container, deque)
-    return not is_deque and (is_variable(place.store) or not isinstance(place.store, Inside))
+    if isinstance(place.store, Items):
+        return not isinstance(place.store.container, deque)
+    return place.is_simple
 
 
 class _Nowhere:

@@ -18,12 +18,12 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_random
+from fxc.bridge.values import SYMBOLIC_NUMBERS
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.frontends.state_reads import StateReads
 from fxc.frontends.state_stores import (
     ABSENT,
     DEEPEST,
-    NUMBERS,
     PLAIN,
     Attributes,
     Inside,
@@ -156,7 +156,8 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     CaptureError where some of it, or what a generator outside of PyTorch draws, changes what the next call computes.
     """
     state, assigned, drawn = PythonState(module), Assigned(), list[Any]()
-    for function in state.type_tests:
+    if state.type_tests:
+        function = state.type_tests[0]
         message = f"{function.__qualname__} compares the class of a tensor, which is another one in a trace"
         place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
         raise CaptureError(message, place=place, hint="use isinstance(x, torch.Tensor)") from TypeError(message)
@@ -225,7 +226,7 @@ def _stored(
                 symbols = {name: _symbols(place.value) for name, place in places.items()}
                 is_followed = any(symbols.values()) or any(place.value is ABSENT for place in places.values())
                 for name, place in {**assigned, **places}.items():
-                    if type(place.value) is int:
+                    if type(place.value) is int and place.is_simple:
                         place.assign(place.value + 1)
                         others_left[name] = _described(place.value)
             else:
@@ -280,7 +281,7 @@ def _memory(tensor: torch.Tensor) -> Any:
 
 def _symbols(value: Any) -> set[Any]:
     """The symbols of numbers from tensors in ``value``."""
-    expressions: list[Any] = [leaf.node.expr for leaf in tree_leaves(value) if isinstance(leaf, NUMBERS)]
+    expressions: list[Any] = [leaf.node.expr for leaf in tree_leaves(value) if isinstance(leaf, SYMBOLIC_NUMBERS)]
     return {symbol for expression in expressions for symbol in expression.free_symbols}
 
 

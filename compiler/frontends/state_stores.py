@@ -23,9 +23,6 @@ from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.frontends.unrecorded import Unrecorded
 from fxc.runtime.object_inputs import is_object
 
-NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-"""Numbers in a trace that it does not know."""
-
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -47,6 +44,10 @@ class Store(Protocol):
 
     def put(self, saved: Mapping[Any, Any]) -> None:
         """Restore values that ``contents`` returned, where that is possible."""
+        ...
+
+    def assign(self, key: Any, value: Any) -> None:
+        """Replace one value."""
         ...
 
     def place(self, key: Any) -> str:
@@ -139,16 +140,26 @@ class Inside:
     def put(self, saved: Mapping[Any, Any]) -> None:
         self.write(self.object, saved[None])
 
+    def assign(self, key: Any, value: Any) -> None:
+        """Write what is inside."""
+        self.write(self.object, value)
+
     def place(self, key: Any) -> str:
         return self.path
 
 
 @dataclass(frozen=True)
 class Place:
-    """The value at ``key`` of ``store``."""
+    """The value at ``key`` of ``store``. ``is_simple``: an attribute, a variable, or an item that is no element of a set."""
 
     store: Store
     key: Any
+
+    @property
+    def is_simple(self) -> bool:
+        if isinstance(self.store, Inside):
+            return isinstance(self.store.object, CellType)
+        return not (isinstance(self.store, Items) and isinstance(self.store.container, set))
 
     @property
     def value(self) -> Any:
@@ -156,11 +167,8 @@ class Place:
         return self.store.contents().get(self.key, ABSENT)
 
     def assign(self, value: Any) -> None:
-        """Replace the value."""
-        if isinstance(self.store, (Attributes, Items)):
-            self.store.assign(self.key, value)
-        else:
-            self.store.put({self.key: value})
+        """Replace the value, which ``is_simple``."""
+        self.store.assign(self.key, value)
 
 
 def inside_of(path: str, value: Any) -> Inside | None:
@@ -178,11 +186,6 @@ def inside_of(path: str, value: Any) -> Inside | None:
 
 def _cell(cell: CellType) -> Any:
     return ABSENT if cell == CellType() else cell.cell_contents
-
-
-def is_variable(store: Store) -> bool:
-    """Whether ``store`` is a closure variable."""
-    return isinstance(store, Inside) and isinstance(store.object, CellType)
 
 
 def _set_cell(cell: CellType, saved: Any) -> None:

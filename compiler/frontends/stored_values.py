@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from fxc.frontends.state_stores import ABSENT, NUMBERS, Inside, Items, Place, is_variable, tensors_in
+from fxc.bridge.values import SYMBOLIC_NUMBERS
+from fxc.frontends.state_stores import ABSENT, Place, tensors_in
 from fxc.frontends.unrecorded import Unrecorded
 
-_KINDS = (torch.Tensor, *NUMBERS, int, float)
+_KINDS = (torch.Tensor, *SYMBOLIC_NUMBERS, int, float)
 _COMPUTED = object()
 
 
@@ -28,9 +29,7 @@ class StoredValues:
         for (path, place), value in zip(self._places.items(), values, strict=True):
             others = [leaf for leaf in tree_flatten(value)[0] if not isinstance(leaf, torch.Tensor)]
             of_object = any(next(tensors_in(leaf), None) is not None for leaf in others)
-            is_set = isinstance(place.store, Items) and isinstance(place.store.container, set)
-            is_inside = isinstance(place.store, Inside) and not is_variable(place.store)
-            if of_object or is_set or is_inside or value is ABSENT:
+            if of_object or value is ABSENT or not place.is_simple:
                 raise Unrecorded(f"what a call of the model stores in {path!r} is not recorded")
         self._leaves = [_COMPUTED if isinstance(leaf, _KINDS) else leaf for leaf in leaves]
         return tuple(leaf for leaf in leaves if isinstance(leaf, _KINDS))

@@ -160,17 +160,20 @@ class UnrecordedRefused(TorchFunctionMode):
             raise CaptureError("the model reads the version of a tensor, which each write changes", hint="count in a buffer")
         before = _parameter_requires_grad(func, args)
         result = func(*args, **(kwargs or {}))
-        if self._gradients and isinstance(result, torch.Tensor) and not torch.is_grad_enabled() and _loses(args, result):
+        if self._gradients and not torch.is_grad_enabled() and _loses((args, kwargs), result):
             raise Unrecorded(f"{_name_of(func)} without a gradient inside of autocast is not recorded")
         if before is not None and args[0].requires_grad != before:
             raise Unrecorded("whether a parameter requires a gradient is not recorded")
         return result
 
 
-def _loses(args: Any, result: torch.Tensor) -> bool:
-    """Whether ``result``, computed under autocast, has no gradient although one of ``args`` does."""
-    given = (each.requires_grad for each in tree_leaves(args) if isinstance(each, torch.Tensor))
-    return torch._C._is_any_autocast_enabled() and not result.requires_grad and any(given)
+def _loses(given: Any, result: Any) -> bool:
+    """Whether a tensor of ``result``, computed under autocast, has no gradient although one that is ``given`` does."""
+    if not torch._C._is_any_autocast_enabled():
+        return False
+    before, after = ([each for each in tree_leaves(tree) if isinstance(each, torch.Tensor)] for tree in (given, result))
+    could = [each for each in after if each.is_floating_point() or each.is_complex()]
+    return any(each.requires_grad for each in before) and not all(each.requires_grad for each in could)
 
 
 def _name_of(function: Any) -> str:

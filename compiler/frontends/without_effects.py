@@ -1,4 +1,4 @@
-"""Contexts in which a capture or a trial run has no effects on the process of the user."""
+"""Contexts in which a capture, or a first run in parts, has no effects on the process of the user."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def with_forward(module: torch.nn.Module, forward: Callable[..., Any]) -> Generator[None, None, None]:
-    """A context in which ``module`` calls ``forward``, with the signature of its own."""
+    """A context in which ``module`` calls ``forward``, with its own signature."""
     before, attributes = module.forward, vars(module)
     own = {name: attributes[name] for name in ("forward",) if name in attributes}
     attributes["forward"] = functools.wraps(before)(forward)

@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.tensors import FakeWorld, symbols_of
-from fxc.bridge.values import attribute_of, constant_value, tree_of
+from fxc.bridge.values import SYMBOLIC_NUMBERS, attribute_of, constant_value, tree_of
 from fxc.dialects.attributes.types import NUMBERS, SYMBOLS, BoolType, FloatType, ValueType
 from fxc.dialects.attributes.values import Tree, int_attr, map_tree
 from fxc.dialects.base.names import UniqueNames
@@ -248,7 +248,7 @@ class _Converter:
             outputs = list[Any]()
 
             def slot(value: Any) -> Any:
-                if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
+                if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
                     outputs.append(value)
                     return LeafSlot(len(outputs) - 1)
                 return value

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from fxc.bridge.eager_strides import states_as_in_eager
+from fxc.frontends.without_effects import unchanged
 from tests.models.zoo import ZOO, load
 
 ROUTES = ("symbolic_trace", "export", "export_dynamic", "dynamo", "make_fx", "joint")
@@ -65,19 +66,9 @@ def capture_of(name: str, train: bool, route: str) -> GraphModule | ExportedProg
         return _CAPTURES[route](name, model, inputs)
 
 
-@contextlib.contextmanager
-def kept(model: nn.Module) -> Iterator[None]:
+def kept(model: nn.Module) -> AbstractContextManager[None]:
     """Gives the model's tensors their values and gradients back, and the generator its state."""
-    saved = {key: tensor.detach().clone() for key, tensor in state_of(model).items()}
-    generator = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(generator)
-        with torch.no_grad():
-            for key, tensor in state_of(model).items():
-                tensor.copy_(saved[key])
-                tensor.grad = None
+    return unchanged([*state_of(model).values()])
 
 
 def state_of(model: nn.Module) -> dict[str, Tensor]:
