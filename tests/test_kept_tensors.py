@@ -124,3 +124,38 @@ def test_weights_of_a_module_that_is_not_registered(training: bool, in_grad_mode
 @pytest.mark.parametrize("write", IN_PARTS)
 def test_each_call_writes_in_parts(write: Callable[..., object]) -> None:
     check(write, training=False, fallback=True)
+
+
+class Draws(nn.Module):
+    """Draws from its own generator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.generator = nn.Linear(4, 4), torch.Generator().manual_seed(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * torch.rand(4, generator=self.generator)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_compilation_draws_nothing_from_a_generator_of_the_model(training: bool) -> None:
+    model, other = Draws(), Draws()
+    other.load_state_dict(model.state_dict())
+    compiled = fxc.compile(model, (torch.randn(3, 4),), training=training, options={"fallback": True})
+    assert torch.equal(model.generator.get_state(), other.generator.get_state())
+    for _ in range(2):
+        x = torch.randn(3, 4)
+        torch.testing.assert_close(compiled(x), other(x))
+
+
+def test_a_compilation_leaves_no_graph_at_what_is_written() -> None:
+    model = Keeps(lambda m, x: m.kept.copy_(x.mean(0)))
+    other = copy.deepcopy(model)
+    compiled = fxc.compile(model, (torch.randn(3, 4, requires_grad=True),), training=True)
+    assert model.kept.grad_fn is None and not model.kept.requires_grad
+    gradients = list[Any]()
+    for run in (compiled, other):
+        x = torch.ones(3, 4, requires_grad=True)
+        run(x).pow(2).sum().backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients)

@@ -96,6 +96,26 @@ class ByName(Branches):
         return type(x).__name__ == "Tensor"
 
 
+KINDS = {Tensor: True, nn.Parameter: False}
+
+
+class ByGlobalDict(Branches):
+    def asks(self, x: Any, y: Any) -> bool:
+        return KINDS.get(type(x), False)
+
+
+class ByOwnDict(Branches):
+    kinds = KINDS
+
+    def asks(self, x: Any, y: Any) -> bool:
+        return self.kinds[x.__class__]
+
+
+class ByNewDict(Branches):
+    def asks(self, x: Any, y: Any) -> bool:
+        return {Tensor: True, nn.Parameter: False}[type(x)]
+
+
 def is_no_tensor(x: Any) -> bool:
     return isinstance(x, (list, tuple)) or type(x) is not Tensor
 
@@ -310,11 +330,13 @@ def test_flags_are_compared_in_parts(kind: type[Branches], training: bool) -> No
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("kind", [ByType, ByTypes, ByClass, ByName, ByHelper])
+@pytest.mark.parametrize("kind", [ByType, ByTypes, ByClass, ByName, ByHelper, ByGlobalDict, ByOwnDict, ByNewDict])
 def test_the_class_of_a_tensor_is_that_of_eager_mode(kind: type[Branches], training: bool) -> None:
     model, x = kind(), torch.randn(2, 3)
     torch.testing.assert_close(fxc.compile(model, (x,), training=training)(x), model(x))
-    with pytest.raises(CaptureError, match=r"compares the class of a tensor.*(?s:.*)hint: use isinstance"):
+    with pytest.raises(
+        CaptureError, match=r"(compares the|has a) class of (a tensor|tensors as a key)(?s:.*)hint: use isinstance"
+    ):
         fxc.compile(model, (x,), training=training, dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
 
 

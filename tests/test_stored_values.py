@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 import fxc
-from fxc.errors import CaptureError, FallbackWarning
+from fxc.errors import CaptureError, FallbackWarning, InputError
 
 NAMED: dict[str, Any] = {}
 LAST: Any = None
@@ -409,3 +409,13 @@ def test_a_buffer_that_was_none() -> None:
     assert model.scale is None
     torch.testing.assert_close(compiled(x), model.linear(x))
     assert torch.equal(x, before) and torch.equal(model.scale, torch.ones(4))
+
+
+@pytest.mark.parametrize("shapes", [None, ({0: torch.export.Dim.AUTO},)])
+def test_a_dict_that_the_caller_replaces_is_an_error(shapes: Any) -> None:
+    model, x = Stores(lambda m, x: m.named.update(mean=x.mean()) or x * 2), torch.randn(4, 4)  # type: ignore[func-returns-value]
+    compiled = fxc.compile(model, (x,), dynamic_shapes=shapes)
+    compiled(x)
+    model.named = {}
+    with pytest.raises(InputError, match=r"'named', in which a call of the model stores, was replaced(?s:.*)named\.clear"):
+        compiled(x)

@@ -44,6 +44,7 @@ from fxc.frontends.import_fx import import_fx, import_traced, merge_constants
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.python_state import PythonState, watched
+from fxc.frontends.replaced_tensors import replacements_refused
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.state_stores import Place
 from fxc.frontends.stored_values import StoredValues
@@ -128,7 +129,7 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
                 return _dynamo(model, args, kwargs)
             if route.name == "make_fx":
                 with changed.around(module):
-                    program = _make_fx(module if changed.is_needed else model, args, kwargs, bool(dynamic_shapes))
+                    program = _make_fx(module, args, kwargs, bool(dynamic_shapes))
             else:
                 export = _export_packed if route.packed else functools.partial(_export, dynamic_shapes=dynamic_shapes)
                 export = functools.partial(export, training=route.training)
@@ -460,7 +461,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
     return distinct
 
 
-def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbolic: bool) -> Program:
+def _make_fx(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], symbolic: bool) -> Program:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     state = state_of(model)
@@ -470,17 +471,13 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
     def run(*values: Any) -> Any:
         tensors, inputs = values[: len(state)], values[len(state) :]
         a, k = tree_unflatten(list(inputs), nesting)
-        if isinstance(model, torch.nn.Module):
-            result = torch.func.functional_call(model, dict(zip(state, tensors, strict=True)), a, k)
-        else:
-            result = model(*a, **k)
-        result = checked_results(model, result)
+        result = checked_results(model, torch.func.functional_call(model, dict(zip(state, tensors, strict=True)), a, k))
         leaves, spec = tree_flatten(result)
         returned[:] = [spec]
         return tuple(leaves)
 
     trace = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)
-    with UnrecordedRefused(training=False), Texts() as texts, seeds_refused():
+    with UnrecordedRefused(training=False), replacements_refused(model), Texts() as texts, seeds_refused():
         graph = trace(*state.values(), *flat)
     program = import_fx(graph)
     name_state(program, [*state.values(), *flat], state, model)

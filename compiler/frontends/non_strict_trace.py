@@ -32,12 +32,7 @@ from torch.fx import Graph, GraphModule, Node, proxy
 from torch.fx import config as fx_config
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode, ProxyTorchDispatchMode
 from torch.fx.node import _side_effectful_need_to_be_preserved_pre_dispatch as SWITCHES
-from torch.nn.modules.module import (
-    register_module_buffer_registration_hook,
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-    register_module_parameter_registration_hook,
-)
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
@@ -54,6 +49,7 @@ from fxc.frontends.check_call import checked_results
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.host_results import FORMATS
 from fxc.frontends.python_state import PythonState
+from fxc.frontends.replaced_tensors import replacements_refused
 from fxc.frontends.unrecorded import is_unrecorded, seeds_refused, state_read
 
 _export_utils: Any = export_utils
@@ -169,7 +165,7 @@ class _Trace:
         gradients = torch.is_grad_enabled()
         with ExitStack() as stack:
             stack.enter_context(_reparametrize_module(module, fakes, tie_weights=True, strict=True, stack_weights=True))
-            stack.enter_context(self.recorder.assignments())
+            stack.enter_context(replacements_refused(module))
             stack.callback(torch._C._set_grad_enabled, gradients)
             for backend in (torch.backends.mkldnn, torch.backends.nnpack, torch.backends.cudnn):  # as in torch.export
                 stack.callback(backend.set_flags, *backend.set_flags(False))
@@ -290,22 +286,6 @@ class _Recorder(ProxyTorchDispatchMode):
                 self.stack.pop()
 
         handles = register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    @contextmanager
-    def assignments(self) -> Generator[None, None, None]:
-        """Reject traces that assign parameters or buffers."""
-        thread = threading.get_ident()
-
-        def refuse(module: torch.nn.Module, name: str, value: Any) -> None:
-            if threading.get_ident() == thread:
-                self.is_whole = False
-
-        handles = register_module_buffer_registration_hook(refuse), register_module_parameter_registration_hook(refuse)
         try:
             yield
         finally:

@@ -20,6 +20,7 @@ from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_random
 from fxc.bridge.values import SYMBOLIC_NUMBERS
 from fxc.errors import TORCH_COMPILE, CaptureError
+from fxc.frontends.replaced_tensors import memory_of, replacements_refused
 from fxc.frontends.state_reads import StateReads
 from fxc.frontends.state_stores import (
     ABSENT,
@@ -46,7 +47,7 @@ _OF_TORCH = "_is_torch_compile"
 class PythonState:
     """The Python state of ``module``: of its modules, and all that code which a call may run names (``StateReads``).
 
-    ``type_tests``: functions in that code that compare the class of a tensor, which is another one in a trace. ``clocks``:
+    ``type_tests``: what in that code asks for the class of a tensor, which is another one in a trace, and where. ``clocks``:
     the names of what returns something else in each call, such as ``time``.
     """
 
@@ -60,6 +61,7 @@ class PythonState:
                 stores[id(table)] = Registered(path, table)
         self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
         self.type_tests, self.clocks = reads.type_tests, reads.clocks
+        self._leaves = [tensor for tensor in self.tensors if tensor.grad_fn is None and not tensor._is_view()]
         self._caches = [(cache, cache.cache_info().misses) for cache in reads.caches]
 
     @property
@@ -80,7 +82,7 @@ class PythonState:
 
     def _differing(self) -> Iterator[tuple[Place, Any, Any]]:
         for store, was in self._saved:
-            if not _is_random(store):
+            if not _is_random(store) and not (isinstance(store, Inside) and isinstance(store.object, torch.Generator)):
                 now = store.contents()
                 if _is_same(now, was):
                     continue
@@ -94,6 +96,12 @@ class PythonState:
         """The generators outside of PyTorch that have drawn: ``random`` and ``numpy.random`` for those of the process."""
         return [store.object for store, was in self._saved if _is_random(store) and store.contents() != was]
 
+    def begin(self) -> None:
+        """Restore what was saved before another call in a trace, which has replaced registered tensors: not these."""
+        for store, was in self._saved:
+            if not isinstance(store, Registered) and not _is_same(store.contents(), was):
+                store.put(was)
+
     def put_back(self) -> bool:
         """Restore what was saved, and empty caches of functions that were filled.
 
@@ -103,6 +111,9 @@ class PythonState:
         is_changed = bool(differing and (self.changed() or self.drawn()))
         for store, was in differing:
             store.put(was)
+        for tensor in self._leaves:
+            if tensor.grad_fn is not None:  # a write to it in a trace has read what requires a gradient
+                tensor.detach_()
         for cache, misses in self._caches:
             if cache.cache_info().misses != misses:
                 cache.cache_clear()
@@ -157,9 +168,8 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     """
     state, assigned, drawn = PythonState(module), Assigned(), list[Any]()
     if state.type_tests:
-        function = state.type_tests[0]
-        message = f"{function.__qualname__} compares the class of a tensor, which is another one in a trace"
-        place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+        asks, place = state.type_tests[0]
+        message = f"{asks}, which is another one in a trace"
         raise CaptureError(message, place=place, hint="use isinstance(x, torch.Tensor)") from TypeError(message)
 
     def compare(*_: Any) -> None:
@@ -170,11 +180,13 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
             message = f"a call of the model registers or removes {made[0]!r}, a parameter, buffer or submodule"
             raise CaptureError(message, hint="call the model once before you compile it") from Unrecorded(message)
 
-    handle = module.register_forward_hook(compare)
+    handles = module.register_forward_pre_hook(lambda *_: state.begin()), module.register_forward_hook(compare)
     try:
-        yield assigned
+        with replacements_refused(module, assigned=True):
+            yield assigned
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
         state.put_back()
     if drawn:
         raise draws_refused(drawn)
@@ -252,7 +264,7 @@ def _stored(
     kept = {id(tensor) for change in second.values() for tensor in change.tensors} - own
     for name, change in first.items():
         for tensor in change.tensors:
-            of_inputs, is_kept = _memory(tensor) in calls[0].of_inputs, id(tensor) in kept
+            of_inputs, is_kept = memory_of(tensor) in calls[0].of_inputs, id(tensor) in kept
             if id(tensor) in own:
                 continue
             if (of_inputs and is_kept) or (id(tensor) in calls[1].read and (of_inputs or not is_kept)):
@@ -265,18 +277,13 @@ def _stored(
             raise CaptureError(message, hint=f"give it to forward, or use {TORCH_COMPILE}") from Unrecorded(message)
         raise _refusal(min(first, key=lambda name: first[name].now[0] != _VALUE))
     made = [tensor for change in first.values() for tensor in change.tensors if id(tensor) not in kept]
-    return places if is_followed or any(_memory(tensor) in calls[0].computed for tensor in made) else {}
+    return places if is_followed or any(memory_of(tensor) in calls[0].computed for tensor in made) else {}
 
 
 def _stand_for(known: Mapping[int, torch.Tensor], was: Any, now: Any) -> bool:
     """Whether ``now`` is ``was`` with the fake tensors of the same weights."""
     (before, nesting), (after, other) = tree_flatten(was), tree_flatten(now)
     return nesting == other and all(known.get(id(a), a) is b for a, b in zip(before, after, strict=True))
-
-
-def _memory(tensor: torch.Tensor) -> Any:
-    """What identifies the memory of ``tensor``, which its views have, too."""
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 
 
 def _symbols(value: Any) -> set[Any]:
@@ -335,8 +342,8 @@ class _Calls(TorchDispatchMode):
 
     def __init__(self, inputs: Iterable[Any], others: Iterable[torch.Tensor]) -> None:
         super().__init__()
-        self.of_inputs, self.read = {_memory(value) for value in inputs if isinstance(value, torch.Tensor)}, set[int]()
-        self.computed, self.symbols = {*self.of_inputs, *map(_memory, others)}, set[Any]()
+        self.of_inputs, self.read = {memory_of(value) for value in inputs if isinstance(value, torch.Tensor)}, set[int]()
+        self.computed, self.symbols = {*self.of_inputs, *map(memory_of, others)}, set[Any]()
         self.made = list[Any]()
         self._held = list[Any]()  # prevents reuse of the ids of these tensors
 
@@ -346,11 +353,11 @@ class _Calls(TorchDispatchMode):
         self._held += (given, result)
         self.read.update(map(id, given))
         self.symbols |= _symbols((args, kwargs))
-        made = {_memory(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
+        made = {memory_of(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
         drawn = is_random(func)
-        if drawn or any(_memory(tensor) in self.computed for tensor in given):
+        if drawn or any(memory_of(tensor) in self.computed for tensor in given):
             self.computed.update(made)
-        if drawn or any(_memory(tensor) in self.of_inputs for tensor in given):
+        if drawn or any(memory_of(tensor) in self.of_inputs for tensor in given):
             self.made.append((str(func), [_described(leaf) for leaf in tree_leaves((args, kwargs))]))
             self.of_inputs.update(made)
         return result

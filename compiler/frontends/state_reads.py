@@ -50,8 +50,8 @@ class StateReads:
     as read if any of that code names it. ``assigned``: the values that a call assigns, by path, which are left out. Tensors of
     registered modules are not included.
 
-    ``stores``, ``caches``, ``type_tests``, ``clocks``: what may hold state, by its id, caches of functions, functions that
-    compare the class of a tensor, and names of clocks, as of the last search. ``unregistered``: modules in lists and the like.
+    ``stores``, ``caches``, ``type_tests``, ``clocks``: what may hold state, by its id, caches of functions, what asks for the
+    class of a tensor and where, and names of clocks, as of the last search. ``unregistered``: modules in lists and the like.
     """
 
     def __init__(self, roots: Mapping[str, torch.nn.Module], model: Any, assigned: Set[str]) -> None:
@@ -81,7 +81,7 @@ class StateReads:
         """The current values."""
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
         self.stores, self.caches = dict[int, Store](), list[Any]()
-        self.type_tests, self.clocks = list[FunctionType](), set[str]()
+        self.type_tests, self.clocks = list[tuple[str, str | None]](), set[str]()
         self.unregistered = list[tuple[str, torch.nn.Module]]()
         for root, module in self._roots.items():
             self._modules(root, module)
@@ -144,6 +144,8 @@ class StateReads:
 
     def _container(self, path: str, value: Any) -> None:
         is_dict, is_set, is_tuple = (isinstance(value, kind) for kind in (dict, set, tuple))
+        if (is_dict or is_set) and (torch.Tensor in value or torch.nn.Parameter in value):
+            self.type_tests.append((f"{path!r} has a class of tensors as a key", None))
         if not is_tuple:
             self.stores[id(value)] = Items(path, value)
         items: list[Any] = [*value.items()] if is_dict else [] if is_set else [*enumerate(value)]
@@ -214,7 +216,9 @@ class StateReads:
         if not self._is_searched(function.__globals__.get("__name__", "")):
             return
         self._any_name |= not names.isdisjoint(_ANY_NAME)
-        self.type_tests += [function] * (bool((names | texts) & _CLASSES) and _tests_class(function.__code__))
+        if (names | texts) & _CLASSES and _tests_class(function.__code__):
+            place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+            self.type_tests.append((f"{function.__qualname__} compares the class of a tensor", place))
         self._named("", function.__globals__, names)
         if vars(function):
             self._attributes(function.__qualname__, vars(function), sorted(vars(function).keys() & self._names))
@@ -275,11 +279,12 @@ _COMPARISONS = frozenset({"IS_OP", "COMPARE_OP", "CONTAINS_OP"})
 
 @functools.lru_cache(4096)
 def _tests_class(code: CodeType) -> bool:
-    """Whether ``code`` compares a class with one of tensors, as ``type(x) is torch.Tensor`` does."""
+    """Whether ``code`` compares a class with one of tensors, as ``type(x) is Tensor``, or makes a dict by such classes."""
     for inner in _codes(code):
         names = deque[Any](maxlen=16)
         for each in dis.get_instructions(inner):
-            if each.opname in _COMPARISONS and not (_CLASSES.isdisjoint(names) or _KINDS.isdisjoint(names)):
+            asked = names if each.opname in _COMPARISONS else inner.co_names if each.opname == "BUILD_MAP" else ()
+            if not (_CLASSES.isdisjoint(names) or _KINDS.isdisjoint(asked)):
                 return True
             names.append(each.argval)
     return False

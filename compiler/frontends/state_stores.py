@@ -220,6 +220,11 @@ def _nothing(iterator: Any, saved: Any) -> None:
 
 _INSIDE: tuple[tuple[Any, Callable[[Any], Any], Callable[[Any, Any], Any]], ...] = (
     (CellType, _cell, _set_cell),
+    (
+        torch.Generator,
+        lambda generator: pickle.dumps(generator.get_state()),
+        lambda generator, saved: generator.set_state(pickle.loads(saved)),
+    ),
     (ContextVar, lambda variable: variable.get(ABSENT), _set_variable),
     ((bytearray, array.array), pickle.dumps, lambda array, saved: array.__setitem__(slice(None), pickle.loads(saved))),
 )

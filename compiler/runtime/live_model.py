@@ -107,6 +107,7 @@ class LiveModel:
         """Record the current state of the modules as the expected one."""
         used = set(map(id, self.state.values()))
         self._modules, self._tensors = dict(_modules(self.roots)), dict[str, Any]()
+        self._dtypes = dict[int, tuple[torch.Tensor, torch.dtype]]()
         self._read, sized = self.python.found()
         self._hooks = {path: self._hooks_of(module) for path, module in self._modules.items()}
         places, stores = [*self._read.values()], [*sized]
@@ -120,7 +121,10 @@ class LiveModel:
                     if tensor is None or id(tensor) in used:
                         self._tensors[_joined(path, name)] = tensor
                         places.append(Read(store, name, tensor))
-        self.is_same = _comparison(places, stores, [self.state[name] for name in self.at_start], self._dtype)
+                        if tensor is not None:
+                            self._dtypes[id(tensor)] = tensor, tensor.dtype
+        at_start = [self.state[name] for name in self.at_start]
+        self.is_same = _comparison(places, stores, at_start, [*self._dtypes.values()], self._dtype)
 
     def changes(self) -> dict[int, torch.Tensor] | None:
         """Return the replaced tensors: old id -> current tensor, if all fit; None while the model is being traced.
@@ -144,6 +148,8 @@ class LiveModel:
                 return None
             if (complaint := _complaint(old, new, self.training)) is not None:
                 raise InputError(f"{path!r} was replaced, and {complaint}", hint=_AGAIN)
+            if old is new and old is not None and old.dtype is not (dtype := self._dtypes[id(old)][1]):
+                raise InputError(f"{path!r} has dtype {old.dtype} where it had {dtype}", hint=_AGAIN)
             if old is not None and found.setdefault(id(old), new) is not new:
                 raise InputError(f"{path!r} was one tensor with another of the model, and is no more", hint=_AGAIN)
         if (dtype := torch.get_default_dtype()) is not self._dtype:
@@ -222,9 +228,13 @@ def _joined(path: str, name: str) -> str:
 
 
 def _comparison(
-    places: Sequence[Read], stores: Sequence[Any], at_start: Sequence[torch.Tensor], dtype: torch.dtype
+    places: Sequence[Read],
+    stores: Sequence[Any],
+    at_start: Sequence[torch.Tensor],
+    dtypes: Sequence[tuple[torch.Tensor, torch.dtype]],
+    default: torch.dtype,
 ) -> Callable[[], bool]:
-    """Return a check that values, lengths of containers and the default dtype are unchanged, and where tensors begin."""
+    """Return a check that values, lengths of containers and dtypes are unchanged, and where tensors begin."""
     names = CodeNames()
     cells = [place for place in places if isinstance(place.store, CellType)]
     sets = [place for place in places if isinstance(place.store, set)]
@@ -233,18 +243,21 @@ def _comparison(
     tests = [f"{names.of(cell)}.cell_contents is {names.of(value)}" for cell, _, value in cells]
     tests += [f"{names.of(elements)} == {names.of(copy)}" for elements, _, copy in sets]
     tests += [f"{names.of(elements)}.tobytes() == {names.of(copy)}" for elements, _, copy in arrays]
-    tests.append(f"{names.of(torch.get_default_dtype)}() is {names.of(dtype)}")
-    if len(places) + len(stores) + len(at_start) <= _LONGEST:
+    tests.append(f"{names.of(torch.get_default_dtype)}() is {names.of(default)}")
+    if len(places) + len(stores) + len(at_start) + len(dtypes) <= _LONGEST:
         tests += [f"{names.of(store)}[{names.of(key)}] is {names.of(value)}" for store, key, value in places]
         tests += [f"len({names.of(store)}) == {len(store)}" if store else f"not {names.of(store)}" for store in stores]
         tests += [f"not {names.of(tensor)}.storage_offset()" for tensor in at_start]
+        tests += [f"{names.of(tensor)}.dtype is {names.of(dtype)}" for tensor, dtype in dtypes]
     else:
         found, keys, values = map(names.of, zip(*places, strict=True) if places else ((), (), ()))
         is_, item, offset = map(names.of, (operator.is_, operator.getitem, operator.methodcaller("storage_offset")))
+        tensors, expected = map(names.of, zip(*dtypes, strict=True) if dtypes else ((), ()))
         tests += [
             f"all(map({is_}, map({item}, {found}, {keys}), {values}))",
             f"[*map(len, {names.of(stores)})] == {names.of([*map(len, stores)])}",
             f"not any(map({offset}, {names.of(at_start)}))",
+            f"all(map({is_}, map({names.of(operator.attrgetter('dtype'))}, {tensors}), {expected}))",
         ]
     return names.function([], [f"try: return {all_of(tests)}", "except (LookupError, ValueError): return False"])
 
