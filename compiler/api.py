@@ -216,8 +216,8 @@ class _PlanMaker:
             captured = replace(program.copy(), state={})
             plan = _plan_of(program, passes, signature, training, written)
         plan.source = Source(_title(self.model), captured, passes)
-        if program.assign is not None:
-            plan.store_with(program.assign)
+        if program.stored is not None:
+            plan.store_in(program.stored)
         if training:
             refuse_written_leaves(program)
         if options.move_inputs and plan.host is None:

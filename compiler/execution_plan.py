@@ -113,7 +113,7 @@ class ExecutionPlan(Plan):
 
         ir = replace(self.ir, module=clone_module(self.ir.module), state=deepcopy(self.ir.state, memo))
         made = copy(self)
-        made._live = made._assign = None
+        made._live = made._stored = None
         made.ir, made.host = ir, deepcopy(self.host, memo)
         made._module = deepcopy(self.module, memo) if self.host is None else partial(to_fx, ir)
         made._bind()

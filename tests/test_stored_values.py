@@ -412,10 +412,38 @@ def test_a_buffer_that_was_none() -> None:
 
 
 @pytest.mark.parametrize("shapes", [None, ({0: torch.export.Dim.AUTO},)])
-def test_a_dict_that_the_caller_replaces_is_an_error(shapes: Any) -> None:
-    model, x = Stores(lambda m, x: m.named.update(mean=x.mean()) or x * 2), torch.randn(4, 4)  # type: ignore[func-returns-value]
-    compiled = fxc.compile(model, (x,), dynamic_shapes=shapes)
-    compiled(x)
-    model.named = {}
-    with pytest.raises(InputError, match=r"'named', in which a call of the model stores, was replaced(?s:.*)named\.clear"):
+@pytest.mark.parametrize("training", [False, True])
+def test_a_container_that_the_caller_replaces_gets_what_is_stored(training: bool, shapes: Any) -> None:
+    def step(m: Any, x: torch.Tensor) -> torch.Tensor:
+        y = m.linear(x)
+        m.named["mean"], m.listed[1] = y.mean(), y.sum()
+        return y * 2
+
+    model, x = Stores(step), torch.randn(4, 4)
+    compiled = fxc.compile(model, (x,), training=training, dynamic_shapes=shapes)
+    other = copy.deepcopy(model)
+    for _ in range(3):
+        before = model.named, dict(model.named)
+        for each in (model, other):
+            each.named, each.listed = {}, [None, None]
+        torch.testing.assert_close(compiled(x), other(x))
+        torch.testing.assert_close(model.kept(), other.kept())
+        assert len(model.named) == 1 and before[0] == before[1]
+    model.named = None  # type: ignore[assignment]
+    with pytest.raises(InputError, match="'named' was"):
         compiled(x)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_list_to_which_each_call_adds(training: bool) -> None:
+    model, x = Stores(lambda m, x: m.refilled.append(x.mean()) or m.linear(x)), torch.randn(4, 4)
+    other = copy.deepcopy(model)
+    with pytest.raises(CaptureError, match=r"changes 'refilled\[1\]', on which the next one depends"):
+        fxc.compile(model, (x,), training=training)
+    with pytest.warns(FallbackWarning, match=r"'refilled\[1\]'"):
+        compiled = fxc.compile(model, (x,), training=training, options={"fallback": True})
+    for new in (True, True, False, False):
+        for each in (model, other):
+            each.refilled = [] if new else each.refilled
+        torch.testing.assert_close(compiled(x), other(x))
+        torch.testing.assert_close(model.refilled, other.refilled)

@@ -116,7 +116,7 @@ class ChangedInputs:
         """State in ``program`` what its results are."""
         if self._returned is not None:
             program.main.attributes[RETURNS] = returned_attr(self._returned)
-        program.assign = None if self.stored is None else self.stored.assign
+        program.stored = self.stored
 
     def shapes(self, model: Any, dynamic_shapes: Any) -> Any:
         """``dynamic_shapes``, which has a dictionary by attributes for each object, in the structure of opened inputs."""

@@ -180,7 +180,10 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
             message = f"a call of the model registers or removes {made[0]!r}, a parameter, buffer or submodule"
             raise CaptureError(message, hint="call the model once before you compile it") from Unrecorded(message)
 
-    handles = module.register_forward_pre_hook(lambda *_: state.begin()), module.register_forward_hook(compare)
+    def start(*_: Any) -> None:
+        state.begin()
+
+    handles = module.register_forward_pre_hook(start), module.register_forward_hook(compare)
     try:
         with replacements_refused(module, assigned=True):
             yield assigned
@@ -226,7 +229,11 @@ def _stored(
     before = [*fakes.values(), *others]
     calls = [_Calls(tree_leaves(inputs), before) for inputs in given]
     left, places, is_followed = list[dict[str, _Change]](), dict[str, Place](), False
-    symbols, others_left = dict[str, set[Any]](), dict[str, Any]()
+    symbols, others_left, added = (
+        dict[str, set[Any]](),
+        dict[str, Any](),
+        set[str](),
+    )  # added: to a list that the caller may empty
     try:
         for call, (positional, keywords) in zip(calls, given, strict=True):
             with unchanged(others), _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:
@@ -243,6 +250,7 @@ def _stored(
                         others_left[name] = _described(place.value)
             else:
                 call.symbols |= _symbols([place.value for place in state.places().values()])
+                added = {name for name, place in state.places().items() if place.is_list_item and name not in places}
     except Exception as error:
         names = ", ".join(map(repr, state.changed()))
         raise CaptureError(
@@ -259,7 +267,7 @@ def _stored(
             continue
         then = first[name].now if name in first else change.before
         if then != change.now:
-            raise _refusal(name)
+            raise _refusal(name) from (Unrecorded(f"each call adds {name!r}") if name in added else None)
     own = set(map(id, before))
     kept = {id(tensor) for change in second.values() for tensor in change.tensors} - own
     for name, change in first.items():

@@ -55,8 +55,9 @@ def _place(tensor: torch.Tensor) -> Any:
 
 
 def _has_type_of(was: torch.Tensor, now: torch.Tensor) -> bool:
-    sizes = [size for size in now.shape if isinstance(size, int)]
-    return (now.dtype, now.device) == (was.dtype, was.device) and sizes == list(was.shape)
+    sizes: list[Any] = list(now.shape)
+    is_static = all(isinstance(size, int) for size in sizes)  # a comparison with a free size would add a condition
+    return is_static and (now.dtype, now.device, sizes) == (was.dtype, was.device, list(was.shape))
 
 
 @contextmanager
@@ -67,12 +68,18 @@ def replacements_refused(module: torch.nn.Module, *, assigned: bool = False) -> 
     def start(module: torch.nn.Module, *inputs: Any) -> None:
         before[:] = [_Registered(module, inputs)]
 
+    def compare(*_: Any) -> None:
+        before[0].check(recorded)
+
+    def record(module: torch.nn.Module, name: str, value: Any) -> None:
+        recorded.append(value)
+
     handles = [
         module.register_forward_pre_hook(start, prepend=True, with_kwargs=True),
-        module.register_forward_hook(lambda *_: before[0].check(recorded)),
+        module.register_forward_hook(compare),
     ]
     if assigned:
-        handles.append(register_module_buffer_registration_hook(lambda module, name, value: recorded.append(value)))
+        handles.append(register_module_buffer_registration_hook(record))
     try:
         yield
     finally:

@@ -162,6 +162,10 @@ class Place:
         return not (isinstance(self.store, Items) and isinstance(self.store.container, set))
 
     @property
+    def is_list_item(self) -> bool:
+        return isinstance(self.store, Items) and type(self.store.container) is list
+
+    @property
     def value(self) -> Any:
         """The current value; ABSENT where there is none."""
         return self.store.contents().get(self.key, ABSENT)

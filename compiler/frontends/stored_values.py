@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from fxc.bridge.values import SYMBOLIC_NUMBERS
-from fxc.frontends.state_stores import ABSENT, Place, tensors_in
+from fxc.frontends.state_stores import ABSENT, Items, Place, tensors_in
 from fxc.frontends.unrecorded import Unrecorded
 
 _KINDS = (torch.Tensor, *SYMBOLIC_NUMBERS, int, float)
@@ -20,7 +20,7 @@ class StoredValues:
     """The values at ``places``, of which a program returns the tensors and numbers."""
 
     def __init__(self, places: Mapping[str, Place]) -> None:
-        self._places = places
+        self._places = dict(places)
 
     def computed(self) -> tuple[Any, ...]:
         """The tensors and numbers among the current values. Unrecorded for what a call cannot make and assign."""
@@ -33,6 +33,12 @@ class StoredValues:
                 raise Unrecorded(f"what a call of the model stores in {path!r} is not recorded")
         self._leaves = [_COMPUTED if isinstance(leaf, _KINDS) else leaf for leaf in leaves]
         return tuple(leaf for leaf in leaves if isinstance(leaf, _KINDS))
+
+    def move(self, containers: Mapping[str, Any]) -> None:
+        """From now on, store in ``containers``, by path, instead of those that the model has had there."""
+        for path, place in self._places.items():
+            if isinstance(place.store, Items) and place.store.path in containers:
+                self._places[path] = Place(Items(place.store.path, containers[place.store.path]), place.key)
 
     def assign(self, computed: Sequence[Any]) -> None:
         """Store new values that have ``computed`` as their tensors and numbers."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from fxc.runtime.host_program import HostProgram
+    from fxc.runtime.object_inputs import StoredState
 
 Look: TypeAlias = Callable[[Sequence[Any], Callable[[], Any]], tuple[Any, bool]]
 """Runs a call on the given inputs. Returns its result, and whether the result was compared."""
@@ -78,7 +79,7 @@ class Program:
     are the tensors of the user; only a frozen plan has copies. ``live``: modules by path and functions by name that came from
     the running process and that a file could not name; empty for a program read from a file. ``context``: the dialects.
     ``key``: in the disk cache, while the program is as cached. ``assigned``: attributes of the model that a call assigns, by
-    path; ``assign`` is called with what the program computes of them. ``reads``: what functions of ``torch`` have told the
+    path; ``stored`` assigns what the program computes of them. ``reads``: what functions of ``torch`` have told the
     model, by name. ``group_limit``: time limit in seconds of a pass on one group; a group that fails runs as calls of ATen.
     None: a failure is an error. ``watch`` compares first calls. ``later`` compiles at a call what was not compiled before,
     with the same options; None where that is an error.
@@ -90,7 +91,7 @@ class Program:
     context: FxcContext = field(default_factory=new_context)
     key: str | None = None
     assigned: frozenset[str] = frozenset()
-    assign: Callable[[Sequence[Any]], None] | None = None
+    stored: StoredState | None = None
     reads: tuple[tuple[str, int], ...] = ()
     group_limit: int | None = None
     watch: Watch | None = None

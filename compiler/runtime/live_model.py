@@ -98,7 +98,7 @@ class LiveModel:
         training: bool,
     ) -> None:
         self.roots, self.state, self.lock, self.at_start = dict(roots), state, lock, sorted(state.keys() & at_start)
-        self._dtype = torch.get_default_dtype()
+        self._dtype, self.moved = torch.get_default_dtype(), dict[str, Any]()
         self.python, self.training, self._kinds = python, training, (*_HOOKS, *_BACKWARD_HOOKS * training)
         self._modes = {path: module.training for path, module in _modules(self.roots) if _reads_mode(type(module))}
         self._watch()
@@ -128,6 +128,8 @@ class LiveModel:
 
     def changes(self) -> dict[int, torch.Tensor] | None:
         """Return the replaced tensors: old id -> current tensor, if all fit; None while the model is being traced.
+
+        Replaced containers in which a call stores are ``moved``, by path.
 
         InputError, with the path, for changes that a plan cannot follow.
         """
@@ -192,12 +194,12 @@ class LiveModel:
 
     def _check_read(self, replaced: Mapping[int, torch.Tensor]) -> None:
         """Raise InputError if the Python state that a call may read has changed other than by ``replaced`` tensors."""
-        before, now = self._read, self.python.found().values
+        before, now, self.moved = self._read, self.python.found().values, dict[str, Any]()
         for path in dict.fromkeys([*before, *now]):
             was, value = (reads[path].value if path in reads else _ABSENT for reads in (before, now))
-            if was is not value and self.python.stores_in(path):
-                message = f"{path!r}, in which a call of the model stores, was replaced"
-                raise InputError(message, hint=f"change what it holds ({path}.clear()), or {_AGAIN}")
+            if was is not value and type(was) is type(value) and self.python.stores_in(path):
+                self.moved[path] = value
+                continue
             if not _is_equal(was, value, replaced):
                 message = f"{path!r} was {_shown(was)} when the model was compiled, and is {_shown(value, was)}"
                 if path in before and is_array(before[path].store):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch.utils._pytree import SUPPORTED_NODES, GetAttrKey, TreeSpec, register_pytree_node, tree_flatten, tree_unflatten
@@ -51,16 +51,28 @@ class Returned:
     inputs: tuple[int, ...]
 
 
+class StoredState(Protocol):
+    """What a call stores in the attributes, lists and dicts of a model."""
+
+    def assign(self, computed: Sequence[Any]) -> None:
+        """Store new values that have ``computed`` as their tensors and numbers."""
+        ...
+
+    def move(self, containers: Mapping[str, Any]) -> None:
+        """From now on, store in ``containers``, by path, instead of those that the model has had there."""
+        ...
+
+
 @dataclass(frozen=True)
 class ObjectCall:
     """Calls ``run``, which returns flat values, and changes the objects, lists and dicts of the call as the model does.
 
-    ``assign``: called with what the model stores in its attributes.
+    ``stored``: assigns what the model stores in its attributes.
     """
 
     run: Callable[..., Any]
     returned: Returned
-    assign: Callable[[Sequence[Any]], None] | None = None
+    stored: StoredState | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         opened_args, opened_kwargs, containers = opened(args, kwargs)
@@ -69,15 +81,15 @@ class ObjectCall:
             next(values) if i == COMPUTED else _SAME_VALUE if i == UNCHANGED else containers[i] for i in self.returned.inputs
         ]
         result, changes = tree_unflatten(leaves, self.returned.nesting)
-        stored = changes.pop(MODEL, ())
+        computed = changes.pop(MODEL, ())
         if len({id(containers[i]) for i in changes}) != len(changes):
             raise InputError(
                 "a list or dict is given twice, and the model changes it", hint="compile with an example like this"
             )
         for i, change in changes.items():
             put(containers[i], change)
-        if self.assign is not None:
-            self.assign(stored)
+        if self.stored is not None:
+            self.stored.assign(computed)
         return result
 
 

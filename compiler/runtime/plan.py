@@ -27,7 +27,7 @@ from fxc.runtime.first_call import Look
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
 from fxc.runtime.lazy import around_transforms, takes_gradient, transforms_are_active
 from fxc.runtime.live_model import LiveModel
-from fxc.runtime.object_inputs import ObjectCall
+from fxc.runtime.object_inputs import ObjectCall, StoredState
 from fxc.runtime.signature import Signature
 from fxc.runtime.units import bytes_text, duration
 
@@ -87,7 +87,7 @@ class Plan:
     _live: LiveModel | None = None
     _look: Look | None = None
     _around: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
-    _assign: Callable[[Sequence[Any]], None] | None = None
+    _stored: StoredState | None = None
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Plan:
     def _for_users(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """``call`` with the inputs and results of the model."""
         if self.signature.returned is not None:
-            call = ObjectCall(call, self.signature.returned, self._assign)
+            call = ObjectCall(call, self.signature.returned, self._stored)
         return call if self._around is None else self._around(call)
 
     def call_through(self, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -128,9 +128,9 @@ class Plan:
         self._live = model
         self._bind_again()
 
-    def store_with(self, assign: Callable[[Sequence[Any]], None]) -> None:
-        """Give ``assign`` what each call stores in the model, which a copy of the plan, or one from a file, does not have."""
-        self._assign = assign
+    def store_in(self, stored: StoredState) -> None:
+        """Assign what each call stores in the model, which a copy of the plan, or one from a file, does not have."""
+        self._stored = stored
         self._bind_again()
 
     def _take_over(self, model: LiveModel) -> None:
@@ -145,6 +145,8 @@ class Plan:
                     self.host.main.update_weights()
             if isinstance(self._module, GraphModule):
                 use_tensors(self._module, changes)
+            if self._stored is not None:
+                self._stored.move(model.moved)
             model.follow(changes)
             self._bind_again()
 
@@ -256,7 +258,7 @@ class Plan:
     def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
         """Copy the plan with its tensors and counters."""
         made = copy(self)
-        made._live = made._assign = None
+        made._live = made._stored = None
         made._module, made.host = deepcopy(self.module, memo), deepcopy(self.host, memo)
         made._bind()
         return made
