@@ -150,6 +150,7 @@ def _row(x: torch.Tensor) -> torch.Tensor:
     return x[:-1].flatten()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("reshaped", [_square, _row])
 @pytest.mark.parametrize("written", ["result", "input", "view", "intermediate", "only the result", "none", "before"])
 def test_whether_a_reshape_is_a_view_is_a_condition_where_a_later_write_depends_on_it(

@@ -87,6 +87,7 @@ def test_what_is_assigned_is_written(step: Callable[..., object], training: bool
     check(step, training)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("step", IN_PARTS)
 def test_what_no_write_equals_runs_in_parts(step: Callable[..., object], training: bool) -> None:

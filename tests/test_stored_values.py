@@ -238,6 +238,7 @@ def memory(tensors: list[Any]) -> list[list[bool]]:
     return [[a == b for b in starts] for a in starts]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ["inference", "training", "dynamic", "recompile"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_call_stores_what_the_model_stores(step: Callable[..., Any], kind: str) -> None:

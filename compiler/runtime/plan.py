@@ -129,7 +129,7 @@ class Plan:
         self._bind_again()
 
     def store_in(self, stored: StoredState) -> None:
-        """Assign what each call stores in the model, which a copy of the plan, or one from a file, does not have."""
+        """Let ``stored`` assign what each call stores in the model; a copy of the plan, or one from a file, stores nothing."""
         self._stored = stored
         self._bind_again()
 
