@@ -45,7 +45,7 @@ from fxc.frontends.in_parts import compiled_in_parts, in_modes, modes_of
 from fxc.frontends.state_reads import StateReads
 from fxc.numerics.call_check import watch_first_call
 from fxc.options import AUTO, Options
-from fxc.pipelines import AOT, INFERENCE, TRAINING
+from fxc.pipelines import AOT, INFERENCE, TRAINING, parse_pipeline
 from fxc.program.program import Program, require_program
 from fxc.program.program_signature import (
     mark_gradients,
@@ -99,6 +99,8 @@ def run_passes(
     finds a pass that changes the results, InputError if ``program`` is no program.
     """
     require_program(program, "run_passes")
+    if not isinstance(cast(object, pipeline), str):
+        raise PipelineError(f"the pipeline is a {type(pipeline).__name__}, but a text is expected", hint='one is "cse,dce"')
     result = program.copy()
     chosen = run_options(options)
     Passes(pipeline, replace(chosen, passes=(*chosen.passes, *passes))).run(result)
@@ -419,5 +421,8 @@ def run_options(options: Options | Mapping[str, Any] | None) -> Options:
     names = [field.name for field in fields(Options)]
     for name in options or {}:
         if name not in names:
-            raise PipelineError(f"fxc has no option {name!r}", hint=nearest(name, names) or f"options: {', '.join(names)}")
-    return replace(Options.from_env(), **(options or {}))
+            raise PipelineError(f"fxc has no option {name!r}", hint=nearest(str(name), names) or f"options: {', '.join(names)}")
+    chosen = replace(Options.from_env(), **(options or {}))
+    if (chosen.memory_budget, chosen.offload) != (Options.memory_budget, Options.offload):
+        parse_pipeline(joint_pipeline(chosen))
+    return chosen

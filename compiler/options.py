@@ -100,12 +100,16 @@ class Options:
         return replace(cls(), **found)
 
 
+_DIGITS = 19
+"""The number of digits from which on an integer is none of the 64 bits of a size."""
+
+
 def _value(kind: Any, text: str) -> Any:
     """The value of ``text`` from the environment; ``text`` itself where it is not a value of that type."""
     if kind.startswith("bool"):
         return _BOOLEANS.get(text.lower(), text)
     if kind == "int":
-        return int(text) if text.isdecimal() else text
+        return int(text) if text.isdecimal() and len(text) < _DIGITS else text
     return None if text.lower() == "none" else text
 
 

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves
 from fxc.aot_cache import CachedGraph, function_of, in_cache
 from fxc.api import compile_graph, joint_pipeline, run_options, with_machine
 from fxc.bridge.eager_strides import in_all_decompositions, in_all_fakes
+from fxc.bridge.loops import loops_separated
 from fxc.bridge.tensors import type_of
 from fxc.compilation.passes import Passes
 from fxc.dialects.attributes.types import is_tensor, overlaps
@@ -216,6 +217,7 @@ def _compiled_by_aot_autograd(
         # no saved tensor is written by a backward, which so may run again with retain_graph=True
         mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", return_value=[]),
         EagerCalls(),
+        loops_separated(),
         in_cache(graph, inputs, options, compilers) as stored,
     ):
         # with mutations in it, a graph writes inputs directly, so that a kernel can compute into them

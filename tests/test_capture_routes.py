@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import fxc
 from fxc.bridge.static_world import IS_PLAIN
-from fxc.errors import CaptureError
+from fxc.errors import CaptureError, FallbackWarning
 
 
 class Doubled(torch.autograd.Function):
@@ -57,6 +57,14 @@ def test_a_derivative_of_such_a_function_is_refused() -> None:
     example = torch.randn(3, requires_grad=True)
     with pytest.raises(CaptureError, match=r"(?s)writes to its arguments cannot be captured.*hint: .*torch.compile"):
         fxc.compile(lambda x: Doubled.apply(x * 1), (example,), training=True)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_such_a_function_of_what_requires_a_gradient_runs_in_parts(training: bool) -> None:
+    call, x = lambda x: Doubled.apply(x * 1) * 3, torch.randn(3, requires_grad=True)
+    with pytest.warns(FallbackWarning, match="writes to its argument"):
+        compiled = fxc.compile(call, (x,), training=training, options={"fallback": True})
+    torch.testing.assert_close(compiled(x), call(x))
 
 
 class LastStates(nn.Module):

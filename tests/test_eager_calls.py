@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import fxc
-from fxc.errors import CaptureError
+from fxc.errors import CaptureError, FallbackWarning
 
 
 class Kind(enum.Enum):
@@ -73,6 +73,36 @@ def test_instance_norm_of_long_rows_in_half_precision_is_nearer_than_eager(start
     exact = F.instance_norm(x.double())
     errors = [float((call(x) - exact).abs().max()) for call in (fxc.compile(F.instance_norm, (x,)), F.instance_norm)]
     assert errors[0] <= errors[1]
+
+
+def _into(shape: Sequence[int], dtype: torch.dtype | None = None) -> Callable[[torch.Tensor], torch.Tensor]:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(shape, dtype=dtype)
+        torch.mul(x, 2, out=out)
+        return out + 1
+
+    return call
+
+
+def _maxima(x: torch.Tensor) -> Any:
+    return torch.max(x, 0, out=(torch.empty(0), torch.empty(0, dtype=torch.int64)))
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("call", [_into((0,)), _into((2, 2)), _into((24,)), _maxima])
+@pytest.mark.filterwarnings("ignore:.*An output with one or more elements was resized")
+def test_what_a_call_resizes_runs_in_parts(call: Callable[..., Any], training: bool) -> None:
+    with pytest.raises(CaptureError, match="resizes the tensor that it writes to, which is not recorded"):
+        fxc.compile(call, (ROWS,), training=training)
+    torch._dynamo.reset()  # with which the shapes of the calls before would be free sizes
+    with pytest.warns(FallbackWarning, match="resizes the tensor"):
+        compiled = fxc.compile(call, (ROWS,), training=training, options={"fallback": True})
+    torch.testing.assert_close(compiled(ROWS), call(ROWS))
+
+
+def test_a_result_that_fits_is_written() -> None:
+    call = _into((4, 6), torch.float64)
+    torch.testing.assert_close(fxc.compile(call, (ROWS,))(ROWS), call(ROWS))
 
 
 def test_an_error_of_the_model_itself_is_named() -> None:

@@ -90,6 +90,17 @@ def _contiguous_expressions(tensor: torch.Tensor, names: Names, least: int | Non
     return tuple(reversed(strides))
 
 
+def as_leaf(tensor: torch.Tensor) -> torch.Tensor:
+    """``tensor``, which begins a graph of autograd now. FxcError on a device without which this PyTorch was built.
+
+    Its autograd would end the process there, even of fake tensors.
+    """
+    kind, own = tensor.device.type, torch.accelerator.current_accelerator()
+    if kind not in ("cpu", "meta", own and own.type):
+        raise FxcError(f"this PyTorch is built without {kind}, and has no derivatives there", hint="differentiate on the CPU")
+    return tensor.requires_grad_()
+
+
 def expression_of(number: Any) -> Any:
     """Return the SymPy expression of a symbolic number."""
     return number.node.expr

@@ -23,6 +23,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_on
 from fxc.bridge import autograd_functions
 from fxc.bridge.eager_strides import dropouts_as_in_eager, in_all_fakes, states_as_in_eager
 from fxc.bridge.flex_attention import attention_by_scores, attention_called
+from fxc.bridge.loops import loops_separated
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.static_world import IS_PLAIN
 from fxc.errors import TORCH_COMPILE, CaptureError, FxcError, InputError
@@ -122,7 +123,15 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
     try:
         module = as_module(model)
         lock = compile_lock(dynamo=route.name in ("dynamo", "make_fx"))
-        with lock, quiet(), in_all_fakes(), dropouts_as_in_eager(), attention_by_scores(), inference_as_no_grad():
+        with (
+            lock,
+            quiet(),
+            in_all_fakes(),
+            dropouts_as_in_eager(),
+            attention_by_scores(),
+            inference_as_no_grad(),
+            loops_separated(),
+        ):
             if route.name == "symbolic_trace":
                 return _symbolic_trace(model, args, kwargs, route.concrete_args, route.tracer)
             if route.name == "dynamo":

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxc.bridge.values import is_tuple
 from fxc.dialects.attributes.values import isa
+from fxc.frontends.unrecorded import Unrecorded
 from fxc.runtime.guards import PLAIN
 
 _FILLS = frozenset(
@@ -57,7 +58,7 @@ class EagerCalls(TorchFunctionMode):
         is_attention = func is functional.scaled_dot_product_attention and not torch.is_autocast_enabled("cpu")
         if is_attention and _learns_mask(*args, **kwargs):
             return _attention(*args, **kwargs)
-        result = func(*args, **kwargs)
+        result = _called(func, args, kwargs)
         if func in _POOLS and isinstance(result, torch.Tensor) and result.is_cpu and not result.requires_grad:
             return result.contiguous()
         return result
@@ -82,8 +83,17 @@ def _on_view(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     if not _is_tensor(written):
         return func(*args, **kwargs)
     args, kwargs = tree_map_only(torch.Tensor, lambda each: each[...] if each is written else each, (args, kwargs))
-    func(*args, **kwargs)
+    _called(func, args, kwargs)
     return written
+
+
+def _called(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """The result of ``func``. Unrecorded where it resizes what it writes to."""
+    written = [(each, each.shape) for each in tree_leaves(kwargs.get("out")) if _is_tensor(each)]
+    result = func(*args, **kwargs)
+    if any(each.shape != shape for each, shape in written):
+        raise Unrecorded(f"{func.__name__} resizes the tensor that it writes to, which is not recorded")
+    return result
 
 
 def _as_mask(index: torch.Tensor) -> torch.Tensor:

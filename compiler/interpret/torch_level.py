@@ -27,6 +27,7 @@ from fxc.bridge.callables import (
     resolve_higher_order,
     resolve_operator,
 )
+from fxc.bridge.loops import LOOPS, separate
 from fxc.bridge.values import python_of, run_time_constant, torch_dtype, value_of
 from fxc.dialects import fusion, plan
 from fxc.dialects.attributes import types
@@ -301,7 +302,10 @@ class ReferenceInterpreter:
             forward, backward, *inputs = map(concrete, args)
             return autograd_functions.apply(forward, backward, inputs, kwargs)
         kwargs = {key: concrete(value) for key, value in kwargs.items()}
-        return self.call_function(cast(Any, resolve_higher_order(name)), tuple(map(concrete, args)), kwargs)
+        given = tuple(map(concrete, args))
+        return self.call_function(
+            cast(Any, resolve_higher_order(name)), separate(name, given) if name in LOOPS else given, kwargs
+        )
 
     def region(self, region: Region, args: Sequence[Any]) -> Any:
         return self.block(region.block, list(args))

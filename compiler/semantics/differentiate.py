@@ -23,7 +23,7 @@ from fxc.bridge import autograd_functions
 from fxc.bridge.functional_rules import FUNCTIONAL
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.operators import is_overload, is_random
-from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.tensors import FakeWorld, as_leaf
 from fxc.dialects.attributes.types import BoolType, Dim, FloatType, is_tensor, sizes
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.fx import OutputOp
@@ -89,10 +89,10 @@ class Differentiator:
         names, used = list[str](), list[int]()
 
         def run(*values: Any) -> tuple[list[Any], list[Any]]:
-            own = [v.detach().requires_grad_() if i in wanted else v for i, v in enumerate(values[: len(operands)])]
+            own = [as_leaf(v.detach()) if i in wanted else v for i, v in enumerate(values[: len(operands)])]
             given = dict(zip(cotangents, values[len(operands) :], strict=True))
             if twice:
-                given = {i: value.detach().requires_grad_() for i, value in given.items()}
+                given = {i: as_leaf(value.detach()) for i, value in given.items()}
             with torch.enable_grad():
                 results = tree_leaves(list(self.interpreter.op(op, dict(zip(operands, own, strict=True)))))
                 names[:] = [node.name for node in current_graph().nodes]
@@ -110,6 +110,7 @@ class Differentiator:
             joint = record(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world, FUNCTIONAL)
         if not used:
             return Vjp(None, None, (), (), (), (), ())
+        _read_first_copies(joint)
         return _Split(op, operands, joint, set(names), world).vjp(list(cotangents), used, wanted)
 
     def _trace_jvp(self, op: Operation, needs: Sequence[bool], world: FakeWorld) -> Jvp:
@@ -345,6 +346,24 @@ def _read(values: Iterable[Any], stop: set[Node], source: Callable[[Any], Any] =
 
 def _is_mutable(node: Node) -> bool:
     return is_overload(node.target) and node.target._schema.is_mutable
+
+
+def _read_first_copies(joint: GraphModule) -> None:
+    """Read the first of equal outputs of a scan: its derivative adds those that it needs, although the scan may return them."""
+    for scan in joint.graph.find_nodes(op="call_function", target=torch.ops.higher_order.scan):
+        body: Any = joint.get_submodule(scan.args[0].target)
+        carries, known = len(scan.args[1]), dict[Node, Node]()
+        outputs = [_copied(value) for value in body.graph.output_node().args[0]]
+        for element in sorted(scan.users, key=lambda user: user.args[1]):
+            place: Any = element.args[1]
+            if place >= carries and (first := known.setdefault(outputs[place], element)) is not element:
+                element.replace_all_uses_with(first, lambda user: user.op != "output")
+
+
+def _copied(value: Any) -> Any:
+    while isinstance(value, Node) and value.target is torch.ops.aten.clone.default:
+        value = value.args[0]
+    return value
 
 
 def _is_free(node: Node) -> bool:

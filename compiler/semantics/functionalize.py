@@ -429,11 +429,9 @@ def _functionalize_region(op: HigherOrderOp, region: Region, tracer: _Tracer) ->
     new, written, spec = tracer.without_writes(block, op.name, set())
     if written:
         names = ", ".join(f"%{block.args[i]._name or i}" for i in written)
-        raise CaptureError(
-            f"a region of {op.operator} writes to its argument {names}, which PyTorch's operator forbids",
-            op=op_text(op),
-            hint="compute a new tensor there and return it",
-        )
+        message = f"a region of {op.operator} writes to its argument {names}, which PyTorch's operator forbids"
+        hint = "compute a new tensor there and return it"
+        raise CaptureError(message, op=op_text(op), hint=hint) from NotImplementedError(message)
     output = new.last_op
     assert isinstance(output, OutputOp)
     nested = tree_unflatten(list(output.trees()[0][0]), spec)

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
-from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.tensors import FakeWorld, as_leaf
 from fxc.bridge.values import is_sequence
 from fxc.dialects.attributes.types import NUMBERS, BoolType, Dim, FloatType, IntType, is_tensor, sizes, strides
 from fxc.dialects.attributes.values import str_attr
@@ -231,7 +231,7 @@ def _with_grad(value: Any, flag: bool) -> Any:
     if is_sequence(value):
         return type(value)(_with_grad(element, flag) for element in value)
     if flag and isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
-        return value.requires_grad_().clone()
+        return as_leaf(value).clone()
     return value
 
 

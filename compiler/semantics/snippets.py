@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue, TypeAttribute
 
 from fxc.bridge.functional_rules import FUNCTIONAL
 from fxc.bridge.import_nodes import GraphImporter
-from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.tensors import FakeWorld, as_leaf
 from fxc.bridge.values import value_of
 from fxc.dialects.equations import COMPOSITE, JOINT, OPERATORS, Snippet, snippet_of
 from fxc.dialects.semantics import CannotInfer
@@ -111,7 +111,7 @@ def _recorded(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, w
 def _with_gradients(function: Callable[..., Any], given: Sequence[Any], needs: Sequence[bool], what: str) -> list[Any]:
     """The results of ``function``, and the gradients of the arguments in ``needs`` for the gradients after the arguments."""
     primals, tangents = given[: len(needs)], given[len(needs) :]
-    own = [value.detach().requires_grad_() if need else value for value, need in zip(primals, needs, strict=True)]
+    own = [as_leaf(value.detach()) if need else value for value, need in zip(primals, needs, strict=True)]
     with torch.enable_grad():
         results = _flat(function(*own), what)
         differentiable = [result for result in results if result.requires_grad]

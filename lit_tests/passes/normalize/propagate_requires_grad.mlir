@@ -188,3 +188,15 @@ func.func @frozen(%w: tensor<4xf32> {fx.kind = "parameter"}, %b: tensor<4xf32> {
   %y = torch.aten.exp.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%y) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// On a device that this PyTorch may not have, too, where autograd cannot be asked: a result of an operand with a gradient has one.
+// CHECK-LABEL: func.func @elsewhere
+// CHECK:         torch.aten.sin.default(%w) {requires_grad = [true]}
+// CHECK-NEXT:    torch.aten.sin.default(%x) {requires_grad = [false]}
+func.func @elsewhere(%w: tensor<4xf32, #torch.meta<device = "cuda:0">> {fx.requires_grad}, %x: tensor<4xf32, #torch.meta<device = "cuda:0">>) {
+  %y = torch.aten.sin.default(%w) : (tensor<4xf32, #torch.meta<device = "cuda:0">>) -> tensor<4xf32, #torch.meta<device = "cuda:0">>
+  %z = torch.aten.sin.default(%x) : (tensor<4xf32, #torch.meta<device = "cuda:0">>) -> tensor<4xf32, #torch.meta<device = "cuda:0">>
+  fx.output((%y, %z)) : (tensor<4xf32, #torch.meta<device = "cuda:0">>, tensor<4xf32, #torch.meta<device = "cuda:0">>) -> ()
+}
