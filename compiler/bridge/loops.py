@@ -48,12 +48,12 @@ def loops_separated() -> Generator[None, None, None]:
     """A context in which loops are called with ``separate`` operands."""
     with ExitStack() as stack:
         for name in LOOPS:
-            kind: Any = type(getattr(_torch.ops.higher_order, name))
-            plain = kind.__call__
+            loop = getattr(_torch.ops.higher_order, name)
+            plain = loop.__class__.__call__
 
             @wraps(plain)
             def call(self: Any, *args: Any, plain: Any = plain, name: str = name, **kwargs: Any) -> Any:
                 return plain(self, *separate(name, args), **kwargs)
 
-            stack.enter_context(mock.patch.object(kind, "__call__", call))
+            stack.enter_context(mock.patch.object(loop.__class__, "__call__", call))
         yield
