@@ -1,4 +1,4 @@
-"""``scan`` and ``while_loop`` as in eager mode: in training, and where their operands are one tensor."""
+"""``scan``, ``while_loop`` and ``cond``: in training, nested, with constants, and with operands that are one tensor."""
 
 from __future__ import annotations
 
@@ -36,6 +36,26 @@ WHILE_LOOPS: dict[str, Loop] = {
 }
 
 
+NESTED: dict[str, Loop] = {
+    "scan in a scan": lambda i, x: scan(lambda c, v: (scan(lambda d, w: (d * w.sin(), d + w), c, x)[0] + v, c * v), i, x),
+    "cond in a scan": lambda i, x: scan(
+        lambda c, v: (torch.cond(c.sum() > 0, lambda a, b: a * b, lambda a, b: a - b, (c, v)), c * 2), i, x
+    ),
+}
+CONSTANTS: dict[str, Loop] = {
+    "constant in a scan": lambda i, x: scan(lambda c, v: (c * torch.tensor([2.0]), v + torch.tensor(1.0)), i, x),
+    "constant in a cond": lambda i, x: torch.cond(
+        i.sum() > 0, lambda a: a * torch.tensor([1.0, 2, 3, 4]), lambda a: a + torch.tensor(3.0), (i,)
+    ),
+    "constant in a loop in a loop": lambda i, x: while_loop(
+        lambda n, c: n < 2,
+        lambda n, c: (n + 1, while_loop(lambda k, d: k < 2, lambda k, d: (k + 1, d * c.cos()), (torch.tensor(0), c))[1]),
+        (torch.tensor(0), i),
+    ),
+}
+ALL = {**SCANS, **WHILE_LOOPS, **NESTED, **CONSTANTS}
+
+
 def inputs() -> tuple[Tensor, Tensor]:
     torch.manual_seed(0)
     return torch.randn(4), torch.randn(6, 4)
@@ -51,15 +71,14 @@ def compiled(loop: Loop, route: str, training: bool) -> Loop:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("route", ["fxc.compile", "torch.compile", "dynamic"])
-@pytest.mark.parametrize("name", [*SCANS, *WHILE_LOOPS])
+@pytest.mark.parametrize("name", ALL)
 def test_results(name: str, route: str) -> None:
-    loop = {**SCANS, **WHILE_LOOPS}[name]
-    torch.testing.assert_close(compiled(loop, route, training=False)(*inputs()), loop(*inputs()))
+    torch.testing.assert_close(compiled(ALL[name], route, training=False)(*inputs()), ALL[name](*inputs()))
 
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("route", ["fxc.compile", "torch.compile", "dynamic"])
-@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize("name", [*SCANS, *NESTED])
 def test_gradients(name: str, route: str) -> None:
     def gradients(run: Loop) -> Any:
         given = tuple(each.requires_grad_() for each in inputs())
@@ -67,4 +86,4 @@ def test_gradients(name: str, route: str) -> None:
         loss = sum((each.sin() * (place + 1)).sum() for place, each in enumerate(results))
         return results, torch.autograd.grad(loss, given, allow_unused=True)
 
-    torch.testing.assert_close(gradients(compiled(SCANS[name], route, training=True)), gradients(SCANS[name]))
+    torch.testing.assert_close(gradients(compiled(ALL[name], route, training=True)), gradients(ALL[name]))

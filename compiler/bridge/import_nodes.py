@@ -24,6 +24,9 @@ from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class, op_cl
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import CaptureError, FxcError
 
+_LARGEST = 1 << 12
+"""The number of elements up to which a tensor that a nested graph reads is written into it."""
+
 
 class GraphImporter:
     """Imports graphs, and collects the declarations of the module.
@@ -127,7 +130,7 @@ class GraphImporter:
         if not isinstance(tensor, torch.Tensor):
             message = f"the graph reads {target!r}, which is not a tensor but a {type(tensor).__name__}"
             raise CaptureError(message, hint="read it with get_attr only where it is a tensor; else pass it as an argument")
-        if self.constants_inline:
+        if self.constants_inline or (prefix and tensor.numel() <= _LARGEST and not tensor.requires_grad):
             return ConstantOp.create(
                 properties={"value": literal_of(tensor)}, result_types=[self.type_of(tensor)], location=more["location"]
             )

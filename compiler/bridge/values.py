@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeGuard
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 
@@ -107,15 +108,17 @@ def tensor_of(literal: TensorLiteralAttr, type: TensorType) -> torch.Tensor:
     """Return a new CPU tensor with the bytes of ``literal``."""
     dtype, raw = torch_dtype(type.element_type), literal.bytes
     shape = type.get_shape()
-    if not raw:
-        return torch.empty(shape, dtype=dtype, device="cpu")
-    return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(dtype).reshape(shape).clone()
+    with _disable_current_modes():
+        if not raw:
+            return torch.empty(shape, dtype=dtype, device="cpu")
+        return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(dtype).reshape(shape).clone()
 
 
 def literal_of(tensor: torch.Tensor) -> TensorLiteralAttr:
     """Return the bytes of a plain tensor, row-major."""
-    flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-    raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    with _disable_current_modes():
+        flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+        raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
     return TensorLiteralAttr(StringAttr(raw.hex()))
 
 

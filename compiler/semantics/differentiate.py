@@ -34,6 +34,7 @@ from fxc.dialects.torch_ops.base import counts_in_storage
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
+from fxc.semantics.equal_outputs import read_first_of_equal
 from fxc.semantics.inference import call_key
 from fxc.semantics.same_at_sizes import same_programs, same_results
 from fxc.semantics.trace import current_graph, first_line, record
@@ -110,7 +111,7 @@ class Differentiator:
             joint = record(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world, FUNCTIONAL)
         if not used:
             return Vjp(None, None, (), (), (), (), ())
-        _read_first_copies(joint)
+        read_first_of_equal(joint)
         return _Split(op, operands, joint, set(names), world).vjp(list(cotangents), used, wanted)
 
     def _trace_jvp(self, op: Operation, needs: Sequence[bool], world: FakeWorld) -> Jvp:
@@ -346,24 +347,6 @@ def _read(values: Iterable[Any], stop: set[Node], source: Callable[[Any], Any] =
 
 def _is_mutable(node: Node) -> bool:
     return is_overload(node.target) and node.target._schema.is_mutable
-
-
-def _read_first_copies(joint: GraphModule) -> None:
-    """Read the first of equal outputs of a scan: its derivative adds those that it needs, although the scan may return them."""
-    for scan in joint.graph.find_nodes(op="call_function", target=torch.ops.higher_order.scan):
-        body: Any = joint.get_submodule(scan.args[0].target)
-        carries, known = len(scan.args[1]), dict[Node, Node]()
-        outputs = [_copied(value) for value in body.graph.output_node().args[0]]
-        for element in sorted(scan.users, key=lambda user: user.args[1]):
-            place: Any = element.args[1]
-            if place >= carries and (first := known.setdefault(outputs[place], element)) is not element:
-                element.replace_all_uses_with(first, lambda user: user.op != "output")
-
-
-def _copied(value: Any) -> Any:
-    while isinstance(value, Node) and value.target is torch.ops.aten.clone.default:
-        value = value.args[0]
-    return value
 
 
 def _is_free(node: Node) -> bool:

@@ -36,6 +36,10 @@ UNREACHED = "autodiff.unreached"
 """The attribute of a differentiated function that lists inputs whose gradient is requested, but always zero."""
 
 
+_DEEPEST = 8
+"""How often a forward of a forward is differentiated; one that saves what its operation needs has no other."""
+
+
 def unreached_inputs(function: FuncOp) -> list[int]:
     """The inputs listed in the attribute UNREACHED."""
     found = function.attributes.get(UNREACHED)
@@ -52,7 +56,7 @@ class Activity:
         self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool], twice: bool = False
     ) -> None:
         self.module, self.semantics, self.block, self.twice = module, context.semantics, function.body.block, twice
-        self.refused = False
+        self.refused, self._depth = False, 0
         if len(function.body.blocks) != 1 or not isinstance(self.block.last_op, ReturnOp):
             raise VerifyException(
                 f"@{function.sym_name.data} must have one block that ends in func.return to be differentiated"
@@ -104,11 +108,15 @@ class Activity:
         return self.semantics.vjp(op, self.needs(op), given)
 
     def replace(self, op: Operation, forward: FuncOp) -> None:
+        if self._depth == _DEEPEST:
+            raise VerifyException(f"{op.name} cannot be differentiated: each derivative of its forward saves other values")
         stopped = [not requires_grad(result) for result in op.results]
         copies, returned = copy_body(forward, list(dict.fromkeys(op.operands)), op)
         self.block.insert_ops_before(copies, op)
+        self._depth += 1
         for copy in copies:
             self.visit(copy)
+        self._depth -= 1
         for old, new, stop in zip(op.results, returned, stopped, strict=True):
             if old.type != new.type:
                 raise VerifyException(f"{op.name} is of type {old.type}, but PyTorch computes {new.type} under autograd")
