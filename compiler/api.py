@@ -413,16 +413,18 @@ def run_options(options: Options | Mapping[str, Any] | None) -> Options:
 
     PipelineError for a field that Options does not have, and for a value of a wrong type.
     """
-    if isinstance(options, Options):
-        return options
-    if options is not None and not isinstance(cast(object, options), Mapping):
-        message = f"options is a {type(options).__name__}, but a dictionary or fxc.Options is expected"
-        raise PipelineError(message, hint='one option is {"target": "host"}')
-    names = [field.name for field in fields(Options)]
-    for name in options or {}:
-        if name not in names:
-            raise PipelineError(f"fxc has no option {name!r}", hint=nearest(str(name), names) or f"options: {', '.join(names)}")
-    chosen = replace(Options.from_env(), **(options or {}))
+    chosen = options if isinstance(options, Options) else replace(Options.from_env(), **_named(options or {}))
     if (chosen.memory_budget, chosen.offload) != (Options.memory_budget, Options.offload):
         parse_pipeline(joint_pipeline(chosen))
     return chosen
+
+
+def _named(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(cast(object, options), Mapping):
+        message = f"options is a {type(options).__name__}, but a dictionary or fxc.Options is expected"
+        raise PipelineError(message, hint='one option is {"target": "host"}')
+    names = [field.name for field in fields(Options)]
+    for name in options:
+        if name not in names:
+            raise PipelineError(f"fxc has no option {name!r}", hint=nearest(str(name), names) or f"options: {', '.join(names)}")
+    return options

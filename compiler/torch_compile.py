@@ -40,7 +40,7 @@ from fxc.frontends.joint_graph import import_joint, name_as_written, name_module
 from fxc.frontends.layouts import Layouts, ObjectArguments, without_objects
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.options import Options
-from fxc.pipelines import AOT, AOT_INFERENCE, parse_pipeline
+from fxc.pipelines import AOT, AOT_INFERENCE
 from fxc.program.program import Program
 from fxc.runtime.shared_memory import shared_pair
 from fxc.semantics.windows import replace_windows
@@ -122,7 +122,6 @@ def partition(
     adds to the parts.
     """
     pipeline = joint_pipeline(options)
-    parse_pipeline(pipeline)  # a wrong budget is an error, not a reason for another partition
     try:
         if not inputs or top_saved_tensors_hooks() is not None:
             raise CaptureError("AOTAutograd changes the parts of the joint graph", hint="PyTorch partitions it")

@@ -10,9 +10,9 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
-from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._pytree import tree_map_only
+
+from fxc.bridge.memory import memory_of
 
 _torch: Any = torch
 LOOPS = MappingProxyType({"scan": (1, 3), "while_loop": (2, 3)})
@@ -27,20 +27,12 @@ def separate(loop: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     seen = set[int]()
 
     def own(tensor: torch.Tensor) -> torch.Tensor:
-        memory = _memory(tensor)
+        memory = memory_of(tensor)
         tensor = tensor.clone() if memory in seen else tensor
         seen.add(memory)
         return tensor
 
     return tuple(tree_map_only(torch.Tensor, own, arg) if place in LOOPS[loop] else arg for place, arg in enumerate(args))
-
-
-def _memory(tensor: Any) -> int:
-    while is_functorch_wrapped_tensor(tensor):
-        tensor = get_unwrapped(tensor)
-    if isinstance(tensor, FunctionalTensor):
-        tensor = _torch._from_functional_tensor(tensor.elem)
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 
 
 @contextmanager

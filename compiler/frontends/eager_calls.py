@@ -58,7 +58,9 @@ class EagerCalls(TorchFunctionMode):
         is_attention = func is functional.scaled_dot_product_attention and not torch.is_autocast_enabled("cpu")
         if is_attention and _learns_mask(*args, **kwargs):
             return _attention(*args, **kwargs)
-        result = _called(func, args, kwargs)
+        written = _written(kwargs)
+        result = func(*args, **kwargs)
+        _refuse_resized(func, written)
         if func in _POOLS and isinstance(result, torch.Tensor) and result.is_cpu and not result.requires_grad:
             return result.contiguous()
         return result
@@ -83,17 +85,21 @@ def _on_view(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     if not _is_tensor(written):
         return func(*args, **kwargs)
     args, kwargs = tree_map_only(torch.Tensor, lambda each: each[...] if each is written else each, (args, kwargs))
-    _called(func, args, kwargs)
+    sizes = _written(kwargs)
+    func(*args, **kwargs)
+    _refuse_resized(func, sizes)
     return written
 
 
-def _called(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    """The result of ``func``. Unrecorded where it resizes what it writes to."""
-    written = [(each, each.shape) for each in tree_leaves(kwargs.get("out")) if _is_tensor(each)]
-    result = func(*args, **kwargs)
+def _written(kwargs: Mapping[str, Any]) -> list[tuple[torch.Tensor, torch.Size]]:
+    """The tensors that a call writes its results to, with their sizes."""
+    return [(each, each.shape) for each in tree_leaves(kwargs.get("out")) if _is_tensor(each)]
+
+
+def _refuse_resized(func: Any, written: Sequence[tuple[torch.Tensor, torch.Size]]) -> None:
+    """Unrecorded if ``func`` has resized what it has ``written``."""
     if any(each.shape != shape for each, shape in written):
         raise Unrecorded(f"{func.__name__} resizes the tensor that it writes to, which is not recorded")
-    return result
 
 
 def _as_mask(index: torch.Tensor) -> torch.Tensor:

@@ -16,11 +16,12 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
+from fxc.bridge.memory import memory_of
 from fxc.bridge.modules import modules_of
 from fxc.bridge.operators import is_random
 from fxc.bridge.values import SYMBOLIC_NUMBERS
 from fxc.errors import TORCH_COMPILE, CaptureError
-from fxc.frontends.replaced_tensors import memory_of, replacements_refused
+from fxc.frontends.replaced_tensors import replacements_refused
 from fxc.frontends.state_reads import StateReads
 from fxc.frontends.state_stores import (
     ABSENT,
@@ -229,11 +230,8 @@ def _stored(
     before = [*fakes.values(), *others]
     calls = [_Calls(tree_leaves(inputs), before) for inputs in given]
     left, places, is_followed = list[dict[str, _Change]](), dict[str, Place](), False
-    symbols, others_left, added = (
-        dict[str, set[Any]](),
-        dict[str, Any](),
-        set[str](),
-    )  # added: to a list that the caller may empty
+    symbols, others_left = dict[str, set[Any]](), dict[str, Any]()
+    added = set[str]()  # to lists, which the caller may empty
     try:
         for call, (positional, keywords) in zip(calls, given, strict=True):
             with unchanged(others), _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:

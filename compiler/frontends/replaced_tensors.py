@@ -10,13 +10,9 @@ import torch
 from torch.nn.modules.module import register_module_buffer_registration_hook
 from torch.utils._pytree import tree_leaves
 
+from fxc.bridge.memory import memory_of
 from fxc.bridge.modules import modules_of
 from fxc.frontends.unrecorded import Unrecorded
-
-
-def memory_of(tensor: torch.Tensor) -> Any:
-    """What identifies the memory of ``tensor``, which its views have, too."""
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 
 
 class _Registered:
@@ -33,10 +29,8 @@ class _Registered:
                 for name, each in table.items():
                     if each is not None:
                         self._before.append((f"{path}.{name}" if path else name, table, name, each, _place(each)))
-        tensors = [each for *_, each, _ in self._before] + [
-            each for each in tree_leaves(inputs) if isinstance(each, torch.Tensor)
-        ]
-        self._used = set(map(memory_of, tensors))
+        given = [each for each in tree_leaves(inputs) if isinstance(each, torch.Tensor)]
+        self._used = {memory_of(each) for each in (*given, *(tensor for *_, tensor, _ in self._before))}
 
     def check(self, assigned: list[Any]) -> None:
         """Unrecorded for a tensor that a call has replaced other than by assigning one, in ``assigned``, that fits it."""

@@ -144,11 +144,11 @@ class StateReads:
 
     def _container(self, path: str, value: Any) -> None:
         is_dict, is_set, is_tuple = (isinstance(value, kind) for kind in (dict, set, tuple))
-        if (is_dict or is_set) and (torch.Tensor in value or torch.nn.Parameter in value):
-            self.type_tests.append((f"{path!r} has a class of tensors as a key", None))
         if not is_tuple:
             self.stores[id(value)] = Items(path, value)
         items: list[Any] = [*value.items()] if is_dict else [] if is_set else [*enumerate(value)]
+        if not _TENSOR_CLASSES.isdisjoint(value if is_set else [key for key, _ in items]):
+            self.type_tests.append((f"{path!r} has a class of tensors as a key", None))
         inner: dict[str, tuple[Any, Any]] = {f"{path}[{key!r}]": (key, each) for key, each in items}
         if any(name.startswith(f"{path}[") and not name.startswith((*inner,)) for name in self._assigned):
             self._growing.add(path)  # with other entries in other calls
@@ -273,6 +273,7 @@ _ENVIRONMENT = frozenset({"environ", "getenv"})
 _CLOCKS = frozenset({"time", "datetime", "uuid", "secrets"})
 """Modules whose functions return something else in each call."""
 
+_TENSOR_CLASSES = frozenset[Any]({torch.Tensor, torch.nn.Parameter})
 _CLASSES, _KINDS = frozenset({"Tensor", "Parameter"}), frozenset({"type", "__class__"})
 _COMPARISONS = frozenset({"IS_OP", "COMPARE_OP", "CONTAINS_OP"})
 

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import DictionaryAttr, TupleType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.bridge.memory import memory_of
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld, as_leaf
 from fxc.bridge.values import is_sequence
@@ -223,7 +224,7 @@ def _agreed(op: Operation, a: Attribute, b: Attribute) -> Attribute:
 
 def _memory(value: Any) -> set[int]:
     """Return the addresses of the storages of the tensors in ``value``."""
-    return {leaf.untyped_storage()._cdata for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)}
+    return {memory_of(leaf) for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)}
 
 
 def _with_grad(value: Any, flag: bool) -> Any:
