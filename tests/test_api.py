@@ -299,35 +299,6 @@ def test_memory_options_where_no_joint_graph_is_partitioned(name: str, value: fl
     assert fxc.compile(Net().eval(), (x(),), options={name: value}).plan.training is False
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"memory_budget": "64XB"},
-        {"memory_budget": "-5MiB"},
-        {"memory_budget": ""},
-        {"memory_budget": float("inf")},
-        {"offload": "x"},
-    ],
-)
-def test_memory_options_that_are_no_sizes(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(PipelineError, match="a budget is a fraction from 0 to 1, or bytes"):
-        fxc.compile(torch.sin, (x(),), options=options)
-    ((name, value),) = options.items()
-    monkeypatch.setenv(f"FXC_{name.upper()}", str(value))
-    with pytest.raises(PipelineError, match=r"a budget is a fraction|it takes"):
-        fxc.compile(torch.sin, (x(),))
-
-
-def test_wrong_kinds_of_arguments() -> None:
-    with pytest.raises(PipelineError, match="fxc has no option 5"):
-        fxc.compile(torch.sin, (x(),), options={5: 3})  # type: ignore[dict-item]
-    for pipeline in (None, torch.nn.ReLU(), ["cse"]):
-        with pytest.raises(PipelineError, match=r'a text is expected\n.*"cse,dce"'):
-            fxc.run_passes(fxc.capture(torch.sin, (x(),)), pipeline)  # type: ignore[arg-type]
-    with pytest.raises(PipelineError, match="FXC_CACHE_SIZE is '9"):
-        fxc.Options.from_env({"FXC_CACHE_SIZE": "9" * 5000})
-
-
 def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FXC_PRINT_IR", "1")
     monkeypatch.setenv("FXC_PIPELINE", "lower-to-torch,dce")

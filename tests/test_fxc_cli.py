@@ -444,6 +444,12 @@ def test_messages_and_exit_codes(folder: Path, argv: list[str], code: int, messa
     assert not (folder / "d").exists()
 
 
+@pytest.mark.skipif(torch.accelerator.current_accelerator() is not None, reason="this PyTorch is built for a GPU")
+def test_derivatives_on_a_device_that_pytorch_is_built_without(folder: Path) -> None:
+    code, _, err = run(["compile", "cli_model.py", "-o", "d", "--train", "--target=cuda:sm_90", "--device=cuda"])
+    assert code == 1 and "this PyTorch is built without cuda, and has no derivatives there" in err and "--train" in err
+
+
 def test_traceback_on_request(folder: Path) -> None:
     assert "Traceback" in run(["--traceback", "run", "nowhere.mlir"])[2]
 

@@ -36,6 +36,7 @@ WHILE_LOOPS: dict[str, Loop] = {
 }
 
 
+LONG = [0.5] * 5000
 NESTED: dict[str, Loop] = {
     "scan in a scan": lambda i, x: scan(lambda c, v: (scan(lambda d, w: (d * w.sin(), d + w), c, x)[0] + v, c * v), i, x),
     "cond in a scan": lambda i, x: scan(
@@ -46,6 +47,9 @@ CONSTANTS: dict[str, Loop] = {
     "constant in a scan": lambda i, x: scan(lambda c, v: (c * torch.tensor([2.0]), v + torch.tensor(1.0)), i, x),
     "constant in a cond": lambda i, x: torch.cond(
         i.sum() > 0, lambda a: a * torch.tensor([1.0, 2, 3, 4]), lambda a: a + torch.tensor(3.0), (i,)
+    ),
+    "long constant": lambda i, x: torch.cond(
+        i.sum() > 0, lambda a: a + torch.tensor(LONG).sum(), lambda a: a - torch.tensor(LONG).sum(), (i,)
     ),
     "constant in a loop in a loop": lambda i, x: while_loop(
         lambda n, c: n < 2,

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from fxc.api import pipeline_for, with_machine
 from fxc.artifact import plan_file
+from fxc.bridge.tensors import has_autograd
 from fxc.codegen.contract import is_interpreted, machine_of, target_named
 from fxc.codegen.triton.ahead_of_time import compile_kernels
 from fxc.codegen.triton.device import compile_target
@@ -138,13 +139,13 @@ def checked_options(request: Request) -> tuple[Flow, Options]:
     flow = TRAINING if request.train else INFERENCE
     parse_pipeline(pipeline_for(flow, options))
     machine = None if options.target in (None, AUTO) else target_named(options.target)
-    _check_device(request.device, machine, options.target)
+    _check_device(request, machine, options.target)
     return flow, options
 
 
-def _check_device(name: str | None, machine: TargetAttr | None, target: str | None) -> None:
-    """PipelineError for a device that PyTorch does not have a name for, or that is not of the target."""
-    if name is None:
+def _check_device(request: Request, machine: TargetAttr | None, target: str | None) -> None:
+    """PipelineError for a device that PyTorch has no name for, that is not of the target, or without derivatives here."""
+    if (name := request.device) is None:
         return
     import torch
 
@@ -156,6 +157,9 @@ def _check_device(name: str | None, machine: TargetAttr | None, target: str | No
     if machine is not None and kind != expected:
         message = f"the device is {name}, but the target {target} has its memory on {expected}"
         raise PipelineError(message, hint=f"give --device={expected}, or another target")
+    if request.train and not has_autograd(kind):
+        message = f"this PyTorch is built without {kind}, and has no derivatives there"
+        raise PipelineError(message, hint=f"leave out --train, or install a PyTorch that is built for {kind}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -24,16 +24,14 @@ from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class, op_cl
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import CaptureError, FxcError
 
-_LARGEST = 1 << 12
-"""The number of elements up to which a tensor that a nested graph reads is written into it."""
-
 
 class GraphImporter:
     """Imports graphs, and collects the declarations of the module.
 
     ``operators``, ``modules``, ``tensors``: declarations by name. ``state``: tensors by name. ``live``: modules and functions
     without a name that a file can use. ``symbolic``: fake values whose symbols the module must declare. ``types`` returns the
-    type of a fake value. With ``constants_inline``, tensors that a graph reads become ``torch.constant``.
+    type of a fake value. With ``constants_inline``, and in nested graphs, tensors that a graph reads become
+    ``torch.constant``.
     """
 
     def __init__(self, types: Callable[[Any], Attribute] = type_of, constants_inline: bool = False) -> None:
@@ -130,7 +128,7 @@ class GraphImporter:
         if not isinstance(tensor, torch.Tensor):
             message = f"the graph reads {target!r}, which is not a tensor but a {type(tensor).__name__}"
             raise CaptureError(message, hint="read it with get_attr only where it is a tensor; else pass it as an argument")
-        if self.constants_inline or (prefix and tensor.numel() <= _LARGEST and not tensor.requires_grad):
+        if self.constants_inline or (prefix and not tensor.requires_grad):
             return ConstantOp.create(
                 properties={"value": literal_of(tensor)}, result_types=[self.type_of(tensor)], location=more["location"]
             )

@@ -90,13 +90,15 @@ def _contiguous_expressions(tensor: torch.Tensor, names: Names, least: int | Non
     return tuple(reversed(strides))
 
 
-def as_leaf(tensor: torch.Tensor) -> torch.Tensor:
-    """``tensor``, which begins a graph of autograd now. FxcError on a device without which this PyTorch was built.
+def has_autograd(device: str) -> bool:
+    """Whether this PyTorch is built for ``device``. Elsewhere its autograd ends the process, even of fake tensors."""
+    own = torch.accelerator.current_accelerator()
+    return device in ("cpu", "meta", own and own.type)
 
-    Its autograd would end the process there, even of fake tensors.
-    """
-    kind, own = tensor.device.type, torch.accelerator.current_accelerator()
-    if kind not in ("cpu", "meta", own and own.type):
+
+def as_leaf(tensor: torch.Tensor) -> torch.Tensor:
+    """``tensor``, which begins a graph of autograd now. FxcError on a device that has no autograd here."""
+    if not has_autograd(kind := tensor.device.type):
         raise FxcError(f"this PyTorch is built without {kind}, and has no derivatives there", hint="differentiate on the CPU")
     return tensor.requires_grad_()
 
