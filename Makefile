@@ -16,12 +16,12 @@ demo: $(READY)
 
 # Every test: pytest over tests/ and lit_tests/, then lit itself, a process a line, as users of mlir-opt run it, over a tenth.
 test: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart=1
 	$(BIN)/lit -q --num-shards 10 --run-shard 1 lit_tests
 
 # The same, with all cases of the tests of which a share runs there.
 test-all: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --all-cases
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart=1 --all-cases
 	$(BIN)/lit -q lit_tests
 
 # All of PyTorch's operator samples instead of the fraction that `make test` runs.

@@ -258,6 +258,31 @@ def test_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "aten.tanh" in kernels(result.plan.ir.module) and "time limit of 1 s" in message and "aten.sin" in message
 
 
+def test_a_profiler_runs_after_a_time_limit() -> None:
+    """In its own process: an interruption that is left pending makes CPython 3.11 loop forever in the first traced function."""
+    code = """
+import sys
+from time import sleep
+from xdsl.dialects.test import TestOp
+from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.passes.rewriting.one_group import one_group, time_limit
+
+with time_limit(0.05):
+    for _ in range(3):
+        try:
+            with one_group(TestOp()), one_group(TestOp()):
+                sleep(0.1)
+        except OpPassFailedException as error:
+            print(error)
+for trace in (sys.setprofile, sys.settrace):
+    trace(lambda *_: None)
+    (lambda: None)()
+    trace(None)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and done.stdout.count("the time limit of 0.05 s") == 3, done.stderr
+
+
 def test_an_error_that_is_there_without_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """No group is at fault: the error is raised, and so are those that no compilation survives."""
     monkeypatch.setattr(merge_kernels, "_merged", lambda module: fails())

@@ -58,7 +58,9 @@ class _Watch:
         self.exception = type("_OutOfTime", (_OutOfTime,), {"seconds": seconds})
         self.seconds, self.thread = seconds, threading.get_ident()
         self.deadline: float | None = None
-        self.changed = threading.Condition()
+        # one of C is either held in the block or not, wherever the exception is raised; Condition's own __enter__ is Python
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.is_over = self.is_sent = False
 
     def __enter__(self) -> _Watch:
@@ -66,28 +68,39 @@ class _Watch:
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self.changed:
+        with self.lock:
             self.is_over = True
             self.changed.notify()
 
     @contextmanager
     def running(self) -> Generator[None, None, None]:
         """Measure the time of one group, without the time of nested groups."""
-        with self.changed:
+        with self.lock:
             outer, start = self.deadline, monotonic()
             self.deadline = start + self.seconds
         try:
             yield
         finally:
-            with self.changed:
+            with self.lock:
                 self.deadline = None if outer is None else outer + monotonic() - start
-                # the exception may still be pending; without one, clearing makes CPython 3.11 loop forever under a profiler
                 if self.is_sent:
-                    _interrupt(self.thread, None)
-                    self.is_sent = False
+                    self._receive()
+
+    def _receive(self) -> None:
+        """End an interruption, raised or pending: one more exception takes the place of what is pending, and is caught.
+
+        NULL in its place would leave ``async_exc`` of the interpreter set: CPython 3.11 would loop forever in the first call
+        that a debugger or a profiler traces, and take the slow path at each call and jump.
+        """
+        try:
+            _interrupt(self.thread, self.exception)
+            while True:
+                pass
+        except self.exception:
+            self.is_sent = False
 
     def _wait(self) -> None:
-        with self.changed:
+        with self.lock:
             while not self.is_over:
                 left = self.seconds if self.deadline is None else self.deadline - monotonic()
                 if left <= 0:
@@ -97,11 +110,9 @@ class _Watch:
                     self.changed.wait(left)
 
 
-def _interrupt(thread: int, exception: type[BaseException] | None) -> None:
-    """Raise ``exception`` in ``thread`` at its next Python bytecode; None cancels a pending exception."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), None if exception is None else ctypes.py_object(exception)
-    )
+def _interrupt(thread: int, exception: type[BaseException]) -> None:
+    """Raise ``exception`` in ``thread`` at its next Python bytecode, instead of one that is pending."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(exception))
 
 
 _watch: ContextVar[_Watch | None] = ContextVar("fxc_time_limit", default=None)
