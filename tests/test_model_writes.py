@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import fxc
-from fxc.errors import CaptureError, InputError
+from fxc.errors import CaptureError, FallbackWarning, InputError
 
 
 class Averaged(nn.Module):
@@ -89,7 +89,17 @@ def test_parameters_written_under_no_grad() -> None:
     x, model = torch.ones(2), Clamped()
     with pytest.raises(CaptureError, match="writes to 'scale', which requires a gradient"):
         fxc.compile(model, (x,), training=True)
+    with pytest.warns(FallbackWarning, match="writes to 'scale', which requires a gradient"):
+        in_parts = fxc.compile(model, (x,), training=True, options={"fallback": True})
     assert torch.equal(model.scale, torch.tensor([2.0, -2.0]))
+    expected = Clamped()
+    for each, run in ((model, in_parts), (expected, expected)):
+        for _ in range(2):
+            run(x).pow(3).sum().backward()
+            with torch.no_grad():
+                each.scale.add_(3)
+    assert torch.equal(model.scale.grad, expected.scale.grad) and torch.equal(model.scale, expected.scale)
+    model = Clamped()
     with torch.no_grad():
         assert torch.equal(fxc.compile(model, (x,))(x), torch.tensor([1.0, -1.0]))
     assert torch.equal(model.scale, torch.tensor([1.0, -1.0]))

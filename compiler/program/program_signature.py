@@ -174,7 +174,7 @@ def mark_gradients(program: Program, signature: Signature, args: Sequence[Any], 
 def refuse_written_leaves(program: Program) -> None:
     """CaptureError where ``program``, without mutation, has a new value for a parameter that requires a gradient.
 
-    Autograd refuses such a write where gradients are on, and uses of the new value would have no gradient.
+    Autograd allows such a write where gradients are off only, and uses of the new value would have no gradient.
     """
     known = argument_attributes(program.main)
     for attributes in program.main.res_attrs or ():
@@ -182,7 +182,6 @@ def refuse_written_leaves(program: Program) -> None:
         written = known[index.value.data] if isinstance(index, IntegerAttr) else DictionaryAttr({})
         name = ArgumentFacts.of(written).state_name
         if name is not None and MARK in written.data:
-            raise CaptureError(
-                f"the model writes to {name!r}, which requires a gradient, and is compiled for training",
-                hint=f"write to it outside of the model, or use {TORCH_COMPILE}",
-            )
+            message = f"the model writes to {name!r}, which requires a gradient, and is compiled for training"
+            cause = NotImplementedError("a program has no gradient of the new value")  # in parts it has
+            raise CaptureError(message, hint=f"write to it outside of the model, or use {TORCH_COMPILE}") from cause
