@@ -340,6 +340,32 @@ def test_the_class_of_a_tensor_is_that_of_eager_mode(kind: type[Branches], train
         fxc.compile(model, (x,), training=training, dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
 
 
+BACKENDS = dict[type, tuple[str, float]]()
+
+
+def backend_of(x: Tensor) -> tuple[str, float]:
+    """As in ``einops``: a missing class is looked up elsewhere, and kept."""
+    if (found := BACKENDS.get(type(x))) is None:
+        found = BACKENDS[type(x)] = OF_TENSORS
+    return found
+
+
+OF_TENSORS = "tensors", 2.0
+
+
+class Remembers(Branches):
+    def asks(self, x: Any, y: Any) -> bool:
+        return backend_of(x)[1] == 2
+
+
+def test_a_cache_by_class_is_captured_by_the_first_route() -> None:
+    model, x = Remembers(), torch.randn(2, 3)
+    for _ in range(2):
+        compiled = fxc.compile(model, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
+        torch.testing.assert_close(compiled(x), model(x))
+        assert {Tensor: OF_TENSORS} == BACKENDS
+
+
 class Others(Branches):
     """Names the classes of tensors, and compares others."""
 

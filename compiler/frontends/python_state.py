@@ -22,7 +22,7 @@ from fxc.bridge.operators import is_random
 from fxc.bridge.values import SYMBOLIC_NUMBERS
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.frontends.replaced_tensors import replacements_refused
-from fxc.frontends.state_reads import StateReads
+from fxc.frontends.state_reads import TENSOR_CLASSES, StateReads
 from fxc.frontends.state_stores import (
     ABSENT,
     DEEPEST,
@@ -48,8 +48,8 @@ _OF_TORCH = "_is_torch_compile"
 class PythonState:
     """The Python state of ``module``: of its modules, and all that code which a call may run names (``StateReads``).
 
-    ``type_tests``: what in that code asks for the class of a tensor, which is another one in a trace, and where. ``clocks``:
-    the names of what returns something else in each call, such as ``time``.
+    ``type_tests``: what in that code asks for the class of a tensor, which is another one in a trace, and where. ``by_class``:
+    dicts by such classes, with what they held. ``clocks``: names of what returns something else in each call, such as ``time``.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -62,6 +62,7 @@ class PythonState:
                 stores[id(table)] = Registered(path, table)
         self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
         self.type_tests, self.clocks = reads.type_tests, reads.clocks
+        self.by_class = [(path, table, dict(table)) for path, table in reads.by_class]
         self._leaves = [tensor for tensor in self.tensors if tensor.grad_fn is None and not tensor._is_view()]
         self._caches = [(cache, cache.cache_info().misses) for cache in reads.caches]
 
@@ -133,6 +134,13 @@ def variables_of(function: Any) -> dict[str, Any]:
     return found | {name: cell.cell_contents for name, cell in cells if cell != CellType()}
 
 
+def _is_filled(table: Mapping[Any, Any], was: Mapping[Any, Any]) -> bool:
+    """Whether a call has given another class the value of a class of tensors, as it does with what it looks up and lacks."""
+    known = [value for key, value in was.items() if key in TENSOR_CLASSES]
+    added = [value for key, value in table.items() if key not in was]
+    return bool(added) and all(any(value is each for each in known) for value in added)
+
+
 def _is_random(store: Store) -> TypeGuard[Inside]:
     return isinstance(store, Inside) and is_random_generator(store.object)
 
@@ -168,12 +176,21 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     CaptureError where some of it, or what a generator outside of PyTorch draws, changes what the next call computes.
     """
     state, assigned, drawn = PythonState(module), Assigned(), list[Any]()
-    if state.type_tests:
-        asks, place = state.type_tests[0]
+
+    def refuse(asks: str, place: str | None) -> None:
         message = f"{asks}, which is another one in a trace"
         raise CaptureError(message, place=place, hint="use isinstance(x, torch.Tensor)") from TypeError(message)
 
+    for test in state.type_tests[:1]:
+        refuse(*test)
+
+    def look_up() -> None:
+        for path, table, was in state.by_class:
+            if not _is_filled(table, was):
+                refuse(f"{path!r} has a class of tensors as a key", None)
+
     def compare(*_: Any) -> None:
+        look_up()
         assigned.places.update(state.places())
         drawn.extend(state.drawn())
         made = [path for path, place in assigned.places.items() if isinstance(place.store, Registered)]
@@ -188,6 +205,9 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     try:
         with replacements_refused(module, assigned=True):
             yield assigned
+    except Exception:
+        look_up()
+        raise
     finally:
         for handle in handles:
             handle.remove()

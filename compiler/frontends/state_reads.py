@@ -50,8 +50,9 @@ class StateReads:
     as read if any of that code names it. ``assigned``: the values that a call assigns, by path, which are left out. Tensors of
     registered modules are not included.
 
-    ``stores``, ``caches``, ``type_tests``, ``clocks``: what may hold state, by its id, caches of functions, what asks for the
-    class of a tensor and where, and names of clocks, as of the last search. ``unregistered``: modules in lists and the like.
+    As of the last search, ``stores``: what may hold state, by its id; ``caches`` of functions; ``type_tests``: what asks for
+    the class of a tensor, and where; ``by_class``: dicts by such classes, with their paths; names of ``clocks``.
+    ``unregistered``: modules in lists and the like.
     """
 
     def __init__(self, roots: Mapping[str, torch.nn.Module], model: Any, assigned: Set[str]) -> None:
@@ -81,7 +82,8 @@ class StateReads:
         """The current values."""
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
         self.stores, self.caches = dict[int, Store](), list[Any]()
-        self.type_tests, self.clocks = list[tuple[str, str | None]](), set[str]()
+        self.type_tests, self.by_class = list[tuple[str, str | None]](), list[tuple[str, dict[Any, Any]]]()
+        self.clocks = set[str]()
         self.unregistered = list[tuple[str, torch.nn.Module]]()
         for root, module in self._roots.items():
             self._modules(root, module)
@@ -147,8 +149,10 @@ class StateReads:
         if not is_tuple:
             self.stores[id(value)] = Items(path, value)
         items: list[Any] = [*value.items()] if is_dict else [] if is_set else [*enumerate(value)]
-        if not _TENSOR_CLASSES.isdisjoint(value if is_set else [key for key, _ in items]):
-            self.type_tests.append((f"{path!r} has a class of tensors as a key", None))
+        if is_dict and not TENSOR_CLASSES.isdisjoint(value):
+            self.by_class.append((path, value))
+        if is_set and not TENSOR_CLASSES.isdisjoint(value):
+            self.type_tests.append((f"{path!r} holds a class of tensors", None))
         inner: dict[str, tuple[Any, Any]] = {f"{path}[{key!r}]": (key, each) for key, each in items}
         if any(name.startswith(f"{path}[") and not name.startswith((*inner,)) for name in self._assigned):
             self._growing.add(path)  # with other entries in other calls
@@ -273,7 +277,7 @@ _ENVIRONMENT = frozenset({"environ", "getenv"})
 _CLOCKS = frozenset({"time", "datetime", "uuid", "secrets"})
 """Modules whose functions return something else in each call."""
 
-_TENSOR_CLASSES = frozenset[Any]({torch.Tensor, torch.nn.Parameter})
+TENSOR_CLASSES = frozenset[Any]({torch.Tensor, torch.nn.Parameter})
 _CLASSES, _KINDS = frozenset({"Tensor", "Parameter"}), frozenset({"type", "__class__"})
 _COMPARISONS = frozenset({"IS_OP", "COMPARE_OP", "CONTAINS_OP"})
 
