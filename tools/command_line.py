@@ -37,10 +37,15 @@ def complain(error: BaseException, with_traceback: bool = False) -> None:
         print_error(f"{type(error).__name__}: {text}{notes}\n  hint: --traceback as the first argument shows where")
 
 
+def is_terminal() -> bool:
+    """Whether stderr is a terminal; a process may have none."""
+    return bool(sys.stderr and sys.stderr.isatty())
+
+
 def print_error(text: str) -> None:
     """Print an error to stderr: on a terminal in red, its hints dimmed, unless NO_COLOR is set."""
     text = f"error: {text}"
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+    if is_terminal() and not os.environ.get("NO_COLOR"):
         text = re.sub("^error:", click.style("error:", fg="red", bold=True), text)
         text = re.sub(r"^  hint: .*", lambda found: click.style(found.group(), dim=True), text, flags=re.MULTILINE)
     print(text, file=sys.stderr)
@@ -88,7 +93,7 @@ def check_writable(path: str | Path | None) -> None:
 @contextmanager
 def progress(doing: str) -> Generator[None]:
     """Show on a terminal that a long step is running, and for how long; prints nothing elsewhere."""
-    if not sys.stderr.isatty():
+    if not is_terminal():
         yield
         return
     with contextlib.ExitStack() as shown:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ from fxc.codegen.triton.device import compile_target
 from fxc.codegen.triton.printer import print_kernels
 from fxc.compilation.passes import Passes
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, target_of
+from fxc.dialects.text.diagnostics import to_stderr
 from fxc.dialects.tile import KernelOp
 from fxc.driver.pipeline import Flow
 from fxc.driver.pipeline_text import PassSpec, Spec, parse, to_text
@@ -118,7 +118,7 @@ def compile_program(request: Request, folder: Path | None) -> Program:
     digits = len(str(len(stages)))
     for number, stage in enumerate(stages, 1):
         shown = progress(f"stage {number} of {len(stages)}: {stage.name}")
-        with shown, remarking(EXPLAINED if request.remarks else (), sys.stderr.write):
+        with shown, remarking(EXPLAINED if request.remarks else (), to_stderr):
             Passes(to_text(stage.pipeline), options).compile(program, lambda _: None)
         if folder is not None:
             _write(folder / f"{number:0{digits}}-{stage.name}.mlir", program.text(debuginfo=stage.name == CAPTURED))

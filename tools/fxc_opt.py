@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from fxc.dialects.target import target_names
+from fxc.dialects.text.diagnostics import to_stderr
 from fxc.driver.instrumentation import PrintIR, Statistics
 from fxc.driver.pass_options import option_names
 from fxc.driver.registry import PassRegistry
@@ -25,6 +26,7 @@ from fxc.tools.command_line import (
     complete_pipeline,
     complete_target,
     exit_code,
+    is_terminal,
     pass_names,
     print_error,
     progress,
@@ -189,7 +191,7 @@ def _run(arguments: dict[str, Any]) -> int:
     remarks = _known([ALIASES.get(str(name), str(name)) for name in arguments["remarks"]], registry, "to explain")
     options = _driver_options(arguments, registry)
     text = read_text(arguments["file"])
-    with progress(f"running {options.pipeline or 'fxc-opt'}"), remarking(remarks, _to_stderr):
+    with progress(f"running {options.pipeline or 'fxc-opt'}"), remarking(remarks, to_stderr):
         outcome = drive(options, text, timer, watchers)
     if not outcome.failed or arguments["output"] in (None, "-"):  # as mlir-opt does: no file of some parts only
         write_output(arguments["output"], outcome.output)
@@ -202,10 +204,6 @@ def _run(arguments: dict[str, Any]) -> int:
     if arguments["statistics"]:
         print_statistics(statistics)
     return 1 if outcome.failed else 0
-
-
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(text)  # looked up at each call: progress replaces it
 
 
 def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> DriverOptions:
@@ -232,7 +230,7 @@ def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> Driver
 
 def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
     return PrintIR(
-        write=_to_stderr,
+        write=to_stderr,
         before=_known(arguments["print_ir_before"], registry, "to print around"),
         after=_known(arguments["print_ir_after"], registry, "to print around"),
         before_all=arguments["print_ir_before_all"],
@@ -270,7 +268,7 @@ def print_statistics(statistics: Statistics) -> None:
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> None:
     """Print a table. ``numbers`` are the right-aligned columns."""
-    if sys.stderr.isatty():
+    if is_terminal():
         _print_rich(title, header, rows, numbers)
         return
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -105,15 +106,19 @@ def recorded() -> Generator[None, None, None]:
     ``scale = Scale.apply``; it calls the method of its base, which is replaced.
     """
 
+    thread = threading.get_ident()  # modes before dispatch are those of all threads
+
     def call(cls: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
-        if kwargs or _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY) is None:
+        is_traced = threading.get_ident() == thread and not kwargs
+        if not is_traced or _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY) is None:
             return _APPLY.__get__(None, cls)(*args, **kwargs)
         return _Parts(cls, args).apply()
 
     enter = saved_tensors_hooks.__enter__
 
     def enter_unless_changed(hooks: saved_tensors_hooks) -> None:
-        if not type(hooks).__module__.startswith("torch.") or type(hooks) is saved_tensors_hooks:
+        is_changed = not type(hooks).__module__.startswith("torch.") or type(hooks) is saved_tensors_hooks
+        if is_changed and threading.get_ident() == thread:
             message = "a program has no saved_tensors_hooks, which may change what a backward reads"
             raise InputError(message, hint="enter them around the call of the compiled model, or compile without training")
         enter(hooks)

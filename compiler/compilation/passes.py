@@ -19,6 +19,7 @@ from fxc.codegen.contract import target_named
 from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
 from fxc.codegen.triton.ahead_of_time import kernels_awaited
 from fxc.dialects.target import set_target, target_of
+from fxc.dialects.text.diagnostics import to_stderr
 from fxc.driver.instrumentation import Instrumentation, PrintIR
 from fxc.driver.pipeline import Step, pipeline_text, steps_from
 from fxc.driver.pipeline_text import PassSpec, parse
@@ -91,7 +92,7 @@ class Passes:
             settings = {"deterministic": torch.are_deterministic_algorithms_enabled(), "tf32": allows_tf32()}
             set_target(program.module, target_named(options.target), autotune=options.autotune, **settings)
         if options.print_ir:
-            watchers.append(PrintIR(sys.stderr.write, after_change=True))
+            watchers.append(PrintIR(to_stderr, after_change=True))
         if options.check_numerics:
             watchers.append(CheckNumerics(program))
         chosen = RunOptions(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx import GraphModule
@@ -21,6 +22,7 @@ from fxc.frontends.captured_model import Model, compile_lock, modules_of, name_s
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.joint_graph import import_joint
 from fxc.frontends.layouts import record_layouts, spec_of
+from fxc.frontends.unrecorded import Unrecorded
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.program.program import Program
 
@@ -43,9 +45,24 @@ class LocalProgram:
 
 
 def has_dtensors(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether inputs, parameters or buffers are DTensors."""
+    """Whether inputs, parameters or buffers are DTensors. CaptureError for modules of FSDP."""
+    _refuse_fsdp(model)
     tensors = (tensor for module in modules_of(model).values() for tensor in (*module.parameters(), *module.buffers()))
     return any(spec_of(value) is not None for value in (*tree_leaves((args, kwargs)), *tensors))
+
+
+def _refuse_fsdp(model: Model) -> None:
+    """CaptureError for modules of FSDP. It can run in parts after its first call, which sets the modules up."""
+    fsdp: Any = sys.modules.get("torch.distributed.fsdp")
+    kinds: tuple[Any, ...] = () if fsdp is None else (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)
+    inner = [each for module in modules_of(model).values() for each in module.modules() if isinstance(each, kinds)]
+    if not inner:
+        return
+    states: list[Any] = [each._get_fsdp_state() if isinstance(each, kinds[0]) else each for each in cast("Any", inner)]
+    message = "modules of FSDP gather their weights in hooks, which a program has not"
+    if any(state._is_root is None for state in states):
+        raise CaptureError(message, hint="call the model once before you compile it, which then runs in parts")
+    raise CaptureError(message, hint=f"use {TORCH_COMPILE}") from Unrecorded(message)
 
 
 def capture_local(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LocalProgram:

@@ -6,13 +6,13 @@ import contextlib
 import functools
 import io
 import logging
-import sys
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
 
+from fxc.dialects.text.diagnostics import to_stderr
 from fxc.runtime.guards import PLAIN
 
 
@@ -25,7 +25,7 @@ def quiet() -> Generator[None, None, None]:
         with warnings.catch_warnings(), contextlib.redirect_stderr(stderr):
             warnings.simplefilter("ignore")
             yield
-        sys.stderr.write(stderr.getvalue())
+        to_stderr(stderr.getvalue())
     finally:
         logging.disable(disabled)
 

@@ -7,7 +7,6 @@ distinguishes rounding from a wrong result: a result may be a few times as far f
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -23,7 +22,7 @@ from fxc.codegen.contract import launch_runner, launch_writer
 from fxc.dialects import plan
 from fxc.dialects.entry import find_entry
 from fxc.dialects.target import target_of
-from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.text.diagnostics import one_line, place_of, to_stderr
 from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import NoRuleError, NumericsError
@@ -54,7 +53,7 @@ class CallCheck:
     live: Mapping[str, Any]
     machine: Machine
     boxed: bool = False
-    write: Callable[[str], object] | None = sys.stderr.write
+    write: Callable[[str], object] | None = to_stderr
 
     def __call__(self, inputs: Sequence[Any], run: Callable[[], Any]) -> tuple[Any, bool]:
         """Return the result of ``run`` for ``inputs``, and whether it was compared. NumericsError if the numbers differ."""

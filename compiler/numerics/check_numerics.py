@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from fxc.dialects.attributes.values import leaves
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fx import OutputOp
-from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.text.diagnostics import one_line, place_of, to_stderr
 from fxc.dialects.text.syntax import clone_module
 from fxc.errors import NoRuleError, NumericsError
 from fxc.interpret.torch_level import error_of
@@ -94,10 +93,6 @@ class _Snapshot:
     ran: dict[str, list[_Ran] | str] = field(default_factory=dict[str, "list[_Ran] | str"])
 
 
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(text)  # what it is now: others may redirect it
-
-
 class CheckNumerics:
     """An instrumentation that raises NumericsError after a pass that changes the numbers.
 
@@ -107,7 +102,7 @@ class CheckNumerics:
     """
 
     def __init__(
-        self, program: HasState | None = None, *, seed: int = 0, write: Callable[[str], object] | None = _to_stderr
+        self, program: HasState | None = None, *, seed: int = 0, write: Callable[[str], object] | None = to_stderr
     ) -> None:
         self._state = dict[str, Any]() if program is None else dict(program.state)
         self._live: Mapping[str, Any] = dict[str, Any]() if program is None else program.live

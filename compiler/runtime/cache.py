@@ -15,6 +15,7 @@ from threading import Lock, RLock
 from typing import Any
 
 import torch
+from torch._C._dynamo import eval_frame
 
 from fxc.errors import CaptureError, PipelineError, PlanFileError
 from fxc.runtime.plan import Plan
@@ -22,6 +23,7 @@ from fxc.runtime.signature import Signature
 
 MakePlan = Callable[[tuple[Any, ...], dict[str, Any]], Plan]
 FallBack = Callable[[tuple[Any, ...], dict[str, Any], CaptureError, Plan], Callable[..., Any]]
+_SKIPPED = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,10 @@ class Compiled:
             return plan.call(*args, **kwargs)
         plan.hits += 1
         return plan.run(args, kwargs)
+
+    # Dynamo ends its graph before a call, and traces nothing inside of it: kernels take addresses.
+    vars(__call__)["_torchdynamo_disable"] = True
+    eval_frame.set_code_exec_strategy(__call__.__code__, _SKIPPED)
 
     @property
     def ir(self) -> Any:

@@ -82,7 +82,7 @@ def _fitting(program: HostProgram, signature: Signature, names: CodeNames) -> li
         if isinstance(spec, TensorInput):
             tests += [*plain_tests(name, spec.torch_dtype), f"not {names.of(is_legacy_batched)}({name})"]
     tests += _weight_tests(program.weights, names)
-    no_transform, no_tangents = untransformed_tests(names)
+    no_transform, *others = untransformed_tests(names)
     fits = all_of([no_transform, *tests])
     if tests and all(isinstance(spec, TensorInput) and spec.is_exact for spec in signature.inputs):
         known, weights = names.of(KnownTensors()), names.of(tuple(weight.tensor for weight in program.weights))
@@ -90,7 +90,7 @@ def _fitting(program: HostProgram, signature: Signature, names: CodeNames) -> li
         fits = f"({known}.check({listed}) or ({fits} and {known}.learn({listed})))"
     memory = [guard.test for guard in signature.memory_guards(names)]
     no_autocast = f"not {names.of(autocast.is_on)}()"  # a program contains its casts
-    return [no_autocast, no_tangents, fits, *memory]
+    return [no_autocast, *others, fits, *memory]
 
 
 def _weight_tests(weights: Sequence[Weight], names: CodeNames) -> Iterator[str]:

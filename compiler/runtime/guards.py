@@ -18,7 +18,7 @@ from torch._C._dynamo.guards import TensorGuards
 from torch.nn import Parameter
 
 from fxc.errors import InputError
-from fxc.runtime.lazy import forward_ad, transforms_are_active
+from fxc.runtime.lazy import forward_ad, is_recorded, transforms_are_active
 
 PLAIN = (torch.Tensor, Parameter)
 """Plain tensor classes: code that takes addresses supports no others."""
@@ -115,9 +115,10 @@ def plain_tests(x: str, dtype: torch.dtype) -> list[str]:
     return [f"type({x}) in plain", *lazy]
 
 
-def untransformed_tests(names: CodeNames) -> tuple[str, str]:
-    """Return tests that no transform of torch.func, and no forward-mode differentiation, is active: both trace operators."""
-    return f"not {names.of(transforms_are_active)}()", f"{names.of(forward_ad)}._current_level < 0"
+def untransformed_tests(names: CodeNames) -> tuple[str, str, str]:
+    """Return tests that no transform of torch.func, trace or forward-mode differentiation is active: those see operators."""
+    no_transform, no_trace = (f"not {names.of(test)}()" for test in (transforms_are_active, is_recorded))
+    return no_transform, no_trace, f"{names.of(forward_ad)}._current_level < 0"
 
 
 class KnownTensors:

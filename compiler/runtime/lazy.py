@@ -20,7 +20,17 @@ transforms_are_active: Callable[[], bool] = torch._C._are_functorch_transforms_a
 is_legacy_batched: Callable[[torch.Tensor], bool] = _functorch.is_legacy_batchedtensor
 """Whether a tensor is a batch of gradients, as of a Jacobian."""
 
+_is_included: Callable[[Any], bool] = torch._C._dispatch_tls_is_dispatch_key_included
+_jit_trace: Callable[[], Any] = torch._C._get_tracing_state
+_mode: Callable[[Any], Any] = cast(Any, torch._C)._get_dispatch_mode
+_PROXY, _PRE_DISPATCH = torch._C._TorchDispatchModeKey.PROXY, torch._C.DispatchKey.PreDispatch
+
 _WRAPPED = _functorch.is_functorch_wrapped_tensor, is_legacy_batched, cast(Any, torch)._is_functional_tensor
+
+
+def is_recorded() -> bool:
+    """Whether make_fx, torch.export or torch.jit.trace records the operators of this thread, and no kernels; takes 0.3 us."""
+    return _mode(_PROXY) is not None or _is_included(_PRE_DISPATCH) or _jit_trace() is not None
 
 
 def is_lazy(value: torch.Tensor) -> bool:

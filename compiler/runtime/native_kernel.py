@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import BoundsError, InputError
 from fxc.runtime.guards import CPU, CodeNames, all_of, plain_tests, tensor_tests, untransformed_tests
-from fxc.runtime.lazy import has_tangent, is_wrapped, resolved
+from fxc.runtime.lazy import has_tangent, is_recorded, is_wrapped, resolved
 from fxc.runtime.memory_cache import CACHED_FROM, memory_cache
 
 Tensor = torch.Tensor
@@ -41,6 +41,7 @@ class Unknown(Protocol):
 
 Steps: TypeAlias = int | Unknown
 
+UNCOMPILED = "trace the function that was compiled, or compile the function that calls it, which then runs in parts"
 WITHOUT_KERNELS = """compile the transformed function, as fxc.compile(torch.vmap(f), ...), or with options={"target": None}"""
 """The way out where a transform of torch.func reaches a kernel."""
 
@@ -208,6 +209,8 @@ class TensorKernel:
 
     def accepted(self, *tensors: Any, sizes: Mapping[str, int] = _NO_SIZES) -> list[Tensor]:
         """Return the tensors, copied where needed, for the code; InputError names the first that does not fit."""
+        if is_recorded():
+            raise InputError(f"kernel {self.name} runs in a trace, which does not record what it computes", hint=UNCOMPILED)
         specs = [spec.at(sizes) for spec in self.inputs] if self.is_dynamic else self.inputs
         for spec, value in zip(specs, tensors, strict=True):
             if complaint := spec.complaint(value):
@@ -345,9 +348,9 @@ def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSp
     """Return an expression that is true if the tensors with these names fit ``specs``."""
     pairs = zip(values, specs, strict=True)
     each = (test for x, spec in pairs for test in spec_tests(x, names, spec, partial(_text, kernel)))
-    no_transform, no_tangents = untransformed_tests(names)
+    no_transform, *others = untransformed_tests(names)
     unwrapped = f"({no_transform} or not any(map({names.of(is_wrapped)}, ({''.join(f'{x}, ' for x in values)}))))"
-    return all_of([unwrapped, no_tangents, *each])
+    return all_of([unwrapped, *others, *each])
 
 
 def spec_tests(

@@ -25,8 +25,9 @@ from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.entry import check, entry
 from fxc.runtime.first_call import Look
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
-from fxc.runtime.lazy import around_transforms, takes_gradient, transforms_are_active
+from fxc.runtime.lazy import around_transforms, has_tangent, is_recorded, is_wrapped, takes_gradient, transforms_are_active
 from fxc.runtime.live_model import LiveModel
+from fxc.runtime.native_kernel import UNCOMPILED, WITHOUT_KERNELS
 from fxc.runtime.object_inputs import ObjectCall, StoredState
 from fxc.runtime.signature import Signature
 from fxc.runtime.units import bytes_text, duration
@@ -218,6 +219,8 @@ class Plan:
         leaves = None if self.host is None else self.signature.leaves(args, kwargs)
         if self.host is not None and leaves is not None and self._takes(leaves):
             return partial(self.host.main, [*leaves]) if self.host.boxed else partial(self.host.main, *leaves)
+        if self.host is not None:
+            _refuse_unseen(leaves or ())
         fake = next((leaf for leaf in leaves or () if isinstance(leaf, FakeTensor)), None)
         if fake is not None:  # buffers must be fake, too
             return partial(_within, fake.fake_mode, partial(self.module.forward, *args, **kwargs))
@@ -232,6 +235,7 @@ class Plan:
 
     def run_module(self, args: tuple[Any, ...]) -> Any:
         """Return the results of ``module``, whose kernels check their arguments and copy those with other layouts."""
+        _refuse_unseen(args)
         with torch.no_grad(), around_transforms(args):
             return self.module.forward(*args)
 
@@ -360,6 +364,14 @@ def _storages(values: Iterable[Any]) -> dict[int, int]:
 
 _LARGEST = 4096
 """The maximum number of nodes. Longer graphs run so long that pytrees do not matter, so they are not compiled twice."""
+
+
+def _refuse_unseen(values: Iterable[Any]) -> None:
+    """InputError in a trace, and for tensors of a transform: both see operators only, none of which write into given memory."""
+    if is_recorded():
+        raise InputError("a compiled function runs in a trace, which does not record what it computes", hint=UNCOMPILED)
+    if any(is_wrapped(value) or (isinstance(value, torch.Tensor) and has_tangent(value)) for value in values):
+        raise InputError("an input is a tensor of a transform (vmap, jvp), which has no memory", hint=WITHOUT_KERNELS)
 
 
 def direct_call(module: GraphModule) -> Callable[..., Any] | None:

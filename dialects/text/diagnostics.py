@@ -6,7 +6,9 @@ A dialect or a pass that finds an invalid op raises ``OpVerifyException`` or ``O
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.ir import Attribute, Operation
@@ -108,3 +110,10 @@ def location_text(location: Attribute) -> str | None:
             return location_text([*parts[:1], *frames[-1:], *own[-1:]][-1]) if parts else None
         case _:
             return None
+
+
+def to_stderr(text: str) -> None:
+    """Write to what ``sys.stderr`` is now: others may redirect it, and it is None in a process without one."""
+    stream: TextIO | None = sys.stderr
+    if stream is not None:
+        stream.write(text)
