@@ -27,6 +27,7 @@ from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import FallbackWarning, InputError, KernelError
 from fxc.program.program import Program, new_context
+from fxc.runtime import native_code
 from fxc.runtime.host_cpu import _candidates, features_named, openmp_symbols
 from fxc.runtime.native_kernel import NativeKernel
 from fxc.runtime.object_cache import ObjectCache, cache_key
@@ -430,7 +431,7 @@ for number in range(1, COUNT):
     libc.munmap(base + number * STEP, 4096)
 from fxc.runtime import native_code
 for code, names in LOADED:
-    native_code.load_object(code, names)
+    native_code._linked(code, names)  # again
 print("ok")
 """
 
@@ -447,6 +448,15 @@ machine_code.load_object = lambda code, names: LOADED.append((code, names)) or l
     command = [sys.executable, "-c", record + CROWDED]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert found.stdout == "ok\n" and found.returncode == 0, found.stderr[-2000:]
+
+
+def test_equal_code_is_loaded_once() -> None:
+    """A process that loads a plan again and again does not grow, as loaded code stays."""
+    counts = list[int]()
+    for _ in range(2):
+        fxc.compile(lambda x: x.exp() * 7.25 + x, (torch.ones(4),), options={"cache_plans": False})
+        counts.append(len(native_code._LOADED))
+    assert counts[0] == counts[1] > 0
 
 
 def test_several_kernels_make_one_module() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,8 @@ _MAGIC: Mapping[str, bytes] = MappingProxyType({"linux": b"\x7fELF", "darwin": b
 _SMALLEST = 64
 """The size of its header in bytes."""
 _NUMBERS = count()  # the linker never takes a name twice
-_LIBRARIES = list[Any]()  # code lives as long as the process: callables hold its bare addresses
+_LOADED = dict[tuple[bytes, ...], Any]()
+"""Digest of an object and its functions -> the library, which lives as long as the process: callables hold bare addresses."""
 
 
 @cache
@@ -57,18 +59,23 @@ def load_object(code: bytes, names: Sequence[str]) -> dict[str, int]:
     """Load an object file and return the addresses of its functions. KernelError if that fails or one is missing."""
     if not code.startswith(_MAGIC.get(sys.platform, b"")) or len(code) < _SMALLEST:  # LLVM would crash
         raise KernelError("machine code that cannot be loaded: it is no object file")
+    key = hashlib.sha256(code).digest(), *(name.encode() for name in names)
+    with _LOCK:
+        if (loaded := _LOADED.get(key)) is None:
+            loaded = _LOADED[key] = _linked(code, names)
+    return {name: loaded[name] for name in names}
+
+
+def _linked(code: bytes, names: Sequence[str]) -> Any:
     library = orc.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name, address in {**openmp_symbols(), **python_symbols()}.items():
         library.import_symbol(name, address)
     for name in names:
         library.export_symbol(name)
-    with _LOCK:
-        try:
-            loaded = library.link(_linker(), f"kernels {next(_NUMBERS)}")
-        except RuntimeError as error:
-            raise KernelError(f"machine code that cannot be loaded: {error}") from error
-        _LIBRARIES.append(loaded)
-    return {name: loaded[name] for name in names}
+    try:
+        return library.link(_linker(), f"kernels {next(_NUMBERS)}")
+    except RuntimeError as error:
+        raise KernelError(f"machine code that cannot be loaded: {error}") from error
 
 
 def load_stored(code: KernelCode, features: str, entry: str) -> Mapping[str, Callable[..., object]]:
@@ -103,6 +110,7 @@ def python_symbols() -> Mapping[str, int]:
     return {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in SYMBOLS}
 
 
+@cache
 def native_function(name: str, address: int) -> Callable[..., object]:
     """Return a builtin function with the machine code at ``address``: a call costs a sixth of one through ctypes.
 
