@@ -159,3 +159,26 @@ def test_a_compilation_leaves_no_graph_at_what_is_written() -> None:
         run(x).pow(2).sum().backward()
         gradients.append(x.grad)
     torch.testing.assert_close(*gradients)
+
+
+class Projected(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.mm.default(x, torch.ops.aten.t.default(weight))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0] * 2, None
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_memory_of_a_constant_stays(training: bool) -> None:
+    """A view of it in a trace shares none: PyTorch forbids access to the memory of fake tensors."""
+    weight, x = torch.randn(3, 3), torch.randn(2, 3)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return Projected.apply(x, weight) + weight.view(9)[:3]
+
+    compiled = fxc.compile(function, (x,), training=training)
+    assert weight.numpy().shape == (3, 3) and weight.data_ptr()
+    torch.testing.assert_close(compiled(x), function(x))

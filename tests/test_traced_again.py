@@ -54,7 +54,6 @@ class Whole(nn.Module):
 def test_traces_are_errors(part: str) -> None:
     model = Whole(PARTS[part]())
     traces: list[Callable[[], Any]] = [
-        lambda: fxc.capture(model, (X,)),
         lambda: torch.export.export(model, (X,)),
         lambda: make_fx(model)(X),
         lambda: make_fx(model, pre_dispatch=True)(X),
@@ -72,13 +71,27 @@ def test_traces_are_errors(part: str) -> None:
 @pytest.mark.parametrize("part", PARTS)
 def test_a_model_that_calls_one_runs_in_parts(part: str, training: bool) -> None:
     model = Whole(PARTS[part]())
-    with pytest.raises(CaptureError, match="runs in a trace"):
-        fxc.compile(model, (X,), training=training)
-    with pytest.warns(FallbackWarning, match="runs in a trace"):
+    for refused in (fxc.compile, fxc.capture):
+        with pytest.raises(CaptureError, match="the model calls 'part', which is compiled"):
+            refused(model, (X,))
+    with pytest.warns(FallbackWarning, match="the model calls 'part', which is compiled"):
         compiled = fxc.compile(model, (X,), training=training, options={"fallback": True})
     torch._dynamo.reset()
     for run in (compiled, torch.compile(model, backend="fxc")):
         torch.testing.assert_close(run(OTHER), model(OTHER))
+
+
+def test_the_weights_of_a_compiled_part_are_trained_and_followed() -> None:
+    net: Any = library_first()
+    with pytest.warns(FallbackWarning):
+        compiled = fxc.compile(Whole(fxc.compile(net, (X,), training=True)), (X,), training=True, options={"fallback": True})
+    (compiled(OTHER) * OTHER).sum().backward()
+    found = [each.grad for each in net.parameters()]
+    net.zero_grad()
+    (net(OTHER) * OTHER).sum().backward()
+    torch.testing.assert_close(found, [each.grad for each in net.parameters()])
+    net[0].weight = nn.Parameter(net[0].weight.detach() * 2)
+    torch.testing.assert_close(compiled(OTHER), net(OTHER) + 1)
 
 
 def test_a_graph_of_operators_is_traced() -> None:

@@ -179,7 +179,8 @@ class StaticFakeMode(FakeTensorMode):
             with in_kernel_invocation_manager(self):
                 return func(*args, **kwargs)
         leaves, nesting = tree_flatten((args, kwargs))
-        key = None if func.is_view or func._schema.is_mutable else (func, nesting, *map(self._key, leaves))
+        facts = [self._key(leaf) for leaf in leaves]  # also of a view: a fake with the memory of a real tensor would spoil it
+        key = None if func.is_view or func._schema.is_mutable else (func, nesting, *facts)
         if (known := self._known.get(key)) is not None:
             return tree_map_only(_Facts, self._made, known)
         result = as_in_eager(self, func, args, kwargs, self._computed(func, args, kwargs))

@@ -79,7 +79,7 @@ def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
     had_dynamo = "torch._dynamo" in sys.modules
     try:
         _check(module, args)
-        if before.type_tests or before.by_class or before.clocks:
+        if before.type_tests or before.by_class or before.clocks or before.compiled:
             return None
         found = _Trace(module, args).run()
     except Exception:  # torch.export reports the error, if there is one

@@ -50,6 +50,7 @@ class PythonState:
 
     ``type_tests``: what in that code asks for the class of a tensor, which is another one in a trace, and where. ``by_class``:
     dicts by such classes, with what they held. ``clocks``: names of what returns something else in each call, such as ``time``.
+    ``compiled``: paths of compiled functions.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -61,7 +62,7 @@ class PythonState:
             for table in (inner._parameters, inner._buffers, inner._modules):
                 stores[id(table)] = Registered(path, table)
         self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
-        self.type_tests, self.clocks = reads.type_tests, reads.clocks
+        self.type_tests, self.clocks, self.compiled = reads.type_tests, reads.clocks, reads.compiled
         self.by_class = [(path, table, dict(table)) for path, table in reads.by_class]
         self._leaves = [tensor for tensor in self.tensors if tensor.grad_fn is None and not tensor._is_view()]
         self._caches = [(cache, cache.cache_info().misses) for cache in reads.caches]
@@ -183,6 +184,9 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
 
     for test in state.type_tests[:1]:
         refuse(*test)
+    for path in state.compiled:
+        message = f"the model calls {path!r}, which is compiled: a program would have its weights as constants"
+        raise CaptureError(message, hint="compile the whole model instead") from Unrecorded(message)
 
     def look_up() -> None:
         for path, table, was in state.by_class:

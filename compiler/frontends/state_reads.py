@@ -19,6 +19,7 @@ import torch
 
 from fxc.bridge.modules import modules_of
 from fxc.frontends.state_stores import PLAIN, Attributes, Inside, Items, Store, inside_of, slots_of
+from fxc.runtime.cache import Compiled
 from fxc.runtime.live_model import PythonReads, Read, Slots, is_array
 
 _LEAVES = (*PLAIN, torch.Tensor)
@@ -51,7 +52,8 @@ class StateReads:
     registered modules are not included.
 
     As of the last search, ``stores``: what may hold state, by its id; ``caches`` of functions; ``type_tests``: what asks for
-    the class of a tensor, and where; ``by_class``: dicts by such classes, with their paths; names of ``clocks``.
+    the class of a tensor, and where; ``by_class``: dicts by such classes, with their paths; names of ``clocks``; paths of
+    ``compiled`` functions, whose weights a trace would take for constants.
     ``unregistered``: modules in lists and the like.
     """
 
@@ -83,7 +85,7 @@ class StateReads:
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
         self.stores, self.caches = dict[int, Store](), list[Any]()
         self.type_tests, self.by_class = list[tuple[str, str | None]](), list[tuple[str, dict[Any, Any]]]()
-        self.clocks = set[str]()
+        self.clocks, self.compiled = set[str](), list[str]()
         self.unregistered = list[tuple[str, torch.nn.Module]]()
         for root, module in self._roots.items():
             self._modules(root, module)
@@ -106,6 +108,7 @@ class StateReads:
         if isinstance(value, (*_LEAVES, type)) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
+        self.compiled += [path] * isinstance(value, Compiled)
         if isinstance(value, (dict, list, set, tuple, deque)):
             self._container(path, cast("Any", value))
         elif (inside := inside_of(path, value)) is not None:
