@@ -110,7 +110,6 @@ def _run(program: HostProgram, call: str) -> list[str]:
         return [f"return {call}"]
     return [
         f"if not grad_enabled(): return {call}",
-        "set_grad_enabled(False)",
-        f"try: return {call}",
+        f"try: set_grad_enabled(False); return {call}",  # an interrupt may be raised as soon as it returns
         "finally: set_grad_enabled(True)",
     ]

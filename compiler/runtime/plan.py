@@ -207,8 +207,8 @@ class Plan:
         leaves = self.signature.leaves(args, kwargs) or () if transforms_are_active() else ()
         if any(map(takes_gradient, leaves)):
             raise InputError("torch.func takes a derivative of what was compiled for inference", hint=_DERIVED)
-        torch._C._set_grad_enabled(False)  # torch.no_grad() costs more than a small kernel
         try:
+            torch._C._set_grad_enabled(False)  # torch.no_grad() costs more than a small kernel
             with around_transforms(leaves):
                 return forward()
         finally:
