@@ -6,7 +6,6 @@ A compilation goes through the disk cache: the result is loaded if it is there, 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -104,7 +103,7 @@ class Passes:
     def print_times(self) -> None:
         """Print the recorded times, if ``options.timing``."""
         for name, wall, share, cpu, _ in self.timer.rows() if self.options.timing else ():
-            print(f"{name:40} {duration(wall):>9} {share:6.1%} cpu {duration(cpu):>9}", file=sys.stderr)
+            to_stderr(f"{name:40} {duration(wall):>9} {share:6.1%} cpu {duration(cpu):>9}\n")
 
 
 Kernels = Mapping[str, KernelCode]

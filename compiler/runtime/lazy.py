@@ -29,7 +29,7 @@ _WRAPPED = _functorch.is_functorch_wrapped_tensor, is_legacy_batched, cast(Any, 
 
 
 def is_recorded() -> bool:
-    """Whether make_fx, torch.export or torch.jit.trace records the operators of this thread, and no kernels; takes 0.3 us."""
+    """Whether make_fx, torch.export or torch.jit.trace records the operators of this thread, and no kernels."""
     return _mode(_PROXY) is not None or _is_included(_PRE_DISPATCH) or _jit_trace() is not None
 
 
