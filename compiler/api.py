@@ -39,7 +39,7 @@ from fxc.export.shared_state import (
 from fxc.frontends.capture import capture, capture_somehow
 from fxc.frontends.captured_model import Model, compile_lock, modules_of
 from fxc.frontends.check_call import check_call, keywords_in_order
-from fxc.frontends.distributed_capture import capture_local, has_dtensors
+from fxc.frontends.distributed_capture import capture_local, has_dtensors, refuse_fsdp
 from fxc.frontends.import_fx import import_fx
 from fxc.frontends.in_parts import compiled_in_parts, in_modes, modes_of
 from fxc.frontends.state_reads import StateReads
@@ -196,6 +196,7 @@ class _PlanMaker:
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
         flow, timer = TRAINING if training else INFERENCE, Timer()
         with timer.scope("capture"), in_modes(self.model, self.modes), collections_paused():
+            refuse_fsdp(self.model)
             is_local = has_dtensors(self.model, args, kwargs)
             if is_local and (self.dynamic_shapes is not None or self.options.recompile):
                 raise CaptureError("DTensors have static sizes, and one layout for a plan", hint=f"use {TORCH_COMPILE}")

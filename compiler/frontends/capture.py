@@ -37,7 +37,7 @@ from fxc.frontends.check_call import (
     refuse_wrapped,
     results_checked,
 )
-from fxc.frontends.distributed_capture import capture_local, has_dtensors
+from fxc.frontends.distributed_capture import capture_local, has_dtensors, refuse_fsdp
 from fxc.frontends.eager_calls import EagerCalls, IndexedWrites, inference_as_no_grad
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.host_results import Texts, stand_in
@@ -113,6 +113,7 @@ class _Route:
 
 def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], route: _Route) -> Program:
     check_call(model, args, kwargs, route.dynamic_shapes)
+    refuse_fsdp(model)
     if has_dtensors(model, args, kwargs):
         return capture_local(model, args, kwargs).program
     refuse_packed(_name(model), tuple(args), dict(kwargs))

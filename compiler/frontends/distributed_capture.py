@@ -45,13 +45,12 @@ class LocalProgram:
 
 
 def has_dtensors(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether inputs, parameters or buffers are DTensors. CaptureError for modules of FSDP."""
-    _refuse_fsdp(model)
+    """Whether inputs, parameters or buffers are DTensors."""
     tensors = (tensor for module in modules_of(model).values() for tensor in (*module.parameters(), *module.buffers()))
     return any(spec_of(value) is not None for value in (*tree_leaves((args, kwargs)), *tensors))
 
 
-def _refuse_fsdp(model: Model) -> None:
+def refuse_fsdp(model: Model) -> None:
     """CaptureError for modules of FSDP. It can run in parts after its first call, which sets the modules up."""
     fsdp: Any = sys.modules.get("torch.distributed.fsdp")
     kinds: tuple[Any, ...] = () if fsdp is None else (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)

@@ -41,11 +41,17 @@ class Unknown(Protocol):
 
 Steps: TypeAlias = int | Unknown
 
-UNCOMPILED = "trace the function that was compiled, or compile the function that calls it, which then runs in parts"
 WITHOUT_KERNELS = """compile the transformed function, as fxc.compile(torch.vmap(f), ...), or with options={"target": None}"""
 """The way out where a transform of torch.func reaches a kernel."""
 
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
+def refuse_trace(what: str) -> None:
+    """InputError in a trace: it records operators, and kernels are none."""
+    if is_recorded():
+        hint = "trace the function that was compiled, or compile the function that calls it, which then runs in parts"
+        raise InputError(f"{what} runs in a trace, which does not record what it computes", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -209,8 +215,7 @@ class TensorKernel:
 
     def accepted(self, *tensors: Any, sizes: Mapping[str, int] = _NO_SIZES) -> list[Tensor]:
         """Return the tensors, copied where needed, for the code; InputError names the first that does not fit."""
-        if is_recorded():
-            raise InputError(f"kernel {self.name} runs in a trace, which does not record what it computes", hint=UNCOMPILED)
+        refuse_trace(f"kernel {self.name}")
         specs = [spec.at(sizes) for spec in self.inputs] if self.is_dynamic else self.inputs
         for spec, value in zip(specs, tensors, strict=True):
             if complaint := spec.complaint(value):

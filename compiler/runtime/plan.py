@@ -25,9 +25,9 @@ from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.entry import check, entry
 from fxc.runtime.first_call import Look
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
-from fxc.runtime.lazy import around_transforms, has_tangent, is_recorded, is_wrapped, takes_gradient, transforms_are_active
+from fxc.runtime.lazy import around_transforms, has_tangent, is_wrapped, takes_gradient, transforms_are_active
 from fxc.runtime.live_model import LiveModel
-from fxc.runtime.native_kernel import UNCOMPILED, WITHOUT_KERNELS
+from fxc.runtime.native_kernel import WITHOUT_KERNELS, refuse_trace
 from fxc.runtime.object_inputs import ObjectCall, StoredState
 from fxc.runtime.signature import Signature
 from fxc.runtime.units import bytes_text, duration
@@ -368,8 +368,7 @@ _LARGEST = 4096
 
 def _refuse_unseen(values: Iterable[Any]) -> None:
     """InputError in a trace, and for tensors of a transform: both see operators only, none of which write into given memory."""
-    if is_recorded():
-        raise InputError("a compiled function runs in a trace, which does not record what it computes", hint=UNCOMPILED)
+    refuse_trace("a compiled function")
     if any(is_wrapped(value) or (isinstance(value, torch.Tensor) and has_tangent(value)) for value in values):
         raise InputError("an input is a tensor of a transform (vmap, jvp), which has no memory", hint=WITHOUT_KERNELS)
 
