@@ -8,8 +8,10 @@ import functools
 import os
 import sys
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import partial
+from itertools import count
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, cast
@@ -62,10 +64,15 @@ class StateReads:
         self._names, self._any_name, self._growing = {"forward"}, False, set[str]()
         kinds = {base.__module__ for root in roots.values() for _, each in modules_of(root) for base in type(each).__mro__}
         self._packages = {kind.partition(".")[0] for kind in (*kinds, getattr(model, "__module__", None) or "")}
-        known = -1
-        while known != len(self._names):  # a name may lead to a function with other names
-            known = len(self._names)
-            self.found()
+        self._choices: list[Callable[[], None]] | None = []
+        self.found()
+        known = 0, False
+        while known != (len(self._names), self._any_name):  # a name may lead to a function with other names
+            known = len(self._names), self._any_name
+            for choose in self._choices:  # which adds to them
+                choose()
+        self._choices = None
+        self.found()
 
     def _is_searched(self, module: str) -> bool:
         """Whether code of ``module`` is: of the packages that the model's modules are from, and of what is not installed."""
@@ -83,6 +90,7 @@ class StateReads:
     def found(self) -> PythonReads:
         """The current values."""
         self._found, self._sized, self._seen = dict[str, Read](), list[Any](), dict[int, Any]()
+        self._numbers = defaultdict[str, Iterator[int]](lambda: count(1))
         self.stores, self.caches = dict[int, Store](), list[Any]()
         self.type_tests, self.by_class = list[tuple[str, str | None]](), list[tuple[str, dict[Any, Any]]]()
         self.clocks, self.compiled = set[str](), list[str]()
@@ -95,9 +103,9 @@ class StateReads:
     def _add(self, path: str, store: Any, key: Any, value: Any) -> None:
         if path in self._assigned or isinstance(value, ReferenceType):
             return
-        name, number = path, 1
+        name = path
         while name in self._found:
-            name, number = f"{path} ({number})", number + 1
+            name = f"{path} ({next(self._numbers[path])})"
         self._found[name] = Read(store, key, value)
         self._value(path, value)
 
@@ -122,7 +130,7 @@ class StateReads:
         elif isinstance(value, ModuleType):
             if self._is_searched(value.__name__):
                 self._named(path, vars(value), self._names)
-                self._attributes(path, vars(value), sorted(vars(value).keys() & self._names))
+                self._chosen(lambda: sorted(vars(value).keys() & self._names), partial(self._attributes, path, vars(value)))
         elif isinstance(value, torch.nn.Module):
             for inner, module in self._modules(path, value):
                 self.unregistered.append((inner, module))
@@ -180,7 +188,8 @@ class StateReads:
             self._object(path, module)
             for name, tensor in (*module._parameters.items(), *module._buffers.items()):
                 if tensor is not None and (attributes := vars(tensor)):
-                    self._attributes(f"{path}.{name}" if path else name, attributes, attributes.keys() & self._names)
+                    add = partial(self._attributes, f"{path}.{name}" if path else name, attributes)
+                    self._chosen(lambda held=attributes: held.keys() & self._names, add)
             hooks: list[Any] = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
             for hook in hooks:
                 self._value(f"a hook of {path}" if path else "a hook", hook)
@@ -189,7 +198,10 @@ class StateReads:
     def _object(self, path: str, value: Any) -> None:
         self._class(cast("type[Any]", type(value)))
         left_out = _MODULE if isinstance(value, torch.nn.Module) else frozenset[str]()
-        self._attributes(path, vars(value), [name for name in vars(value) if name not in left_out and self.is_read(name)])
+        self._chosen(
+            lambda: [name for name in vars(value) if name not in left_out and self.is_read(name)],
+            partial(self._attributes, path, vars(value)),
+        )
         self._sized.append(vars(value))
         self.stores[id(vars(value))] = Attributes(path, vars(value))
 
@@ -199,15 +211,34 @@ class StateReads:
             if base in (object, torch.nn.Module) or id(base) in self._seen:
                 continue
             self._seen[id(base)] = base
-            special = {name for name in vars(base) if name.startswith("__") and name.endswith("__")} - _UNCALLED
-            functions = [name for name in vars(base) if name in self._names or (name in special and callable(vars(base)[name]))]
             if self._is_searched(base.__module__):
                 self._named(base.__name__, base, self._names)
-                self._attributes(base.__name__, vars(base), functions)
+                self._chosen(partial(self._used, base), partial(self._attributes, base.__name__, vars(base)))
             elif issubclass(base, torch.nn.Module):
-                for name in functions:
-                    if isinstance(function := _wrapped(vars(base)[name]) or vars(base)[name], FunctionType):
-                        self._function(function)
+                self._chosen(partial(self._used, base), partial(self._methods, base))
+
+    def _used(self, cls: type) -> list[str]:
+        """The attributes of ``cls`` that a call may read."""
+        special = {name for name in vars(cls) if name.startswith("__") and name.endswith("__")} - _UNCALLED
+        return [name for name in vars(cls) if name in self._names or (name in special and callable(vars(cls)[name]))]
+
+    def _methods(self, cls: type, names: Iterable[str]) -> None:
+        for name in names:
+            if isinstance(function := _wrapped(vars(cls)[name]) or vars(cls)[name], FunctionType):
+                self._function(function)
+
+    def _chosen(self, choose: Callable[[], Iterable[str]], add: Callable[[Iterable[str]], None]) -> None:
+        """Add the attributes that ``choose`` returns, and while names are learned, those that it returns later."""
+        known = set[str]()
+
+        def add_new() -> None:
+            names = [name for name in choose() if name not in known]
+            known.update(names)
+            add(names)
+
+        if self._choices is not None:
+            self._choices.append(add_new)
+        add_new()
 
     def _attributes(self, path: str, attributes: Mapping[str, Any], names: Iterable[str]) -> None:
         for name in names:
@@ -227,8 +258,8 @@ class StateReads:
             place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
             self.type_tests.append((f"{function.__qualname__} compares the class of a tensor", place))
         self._named("", function.__globals__, names)
-        if vars(function):
-            self._attributes(function.__qualname__, vars(function), sorted(vars(function).keys() & self._names))
+        if held := vars(function):
+            self._chosen(lambda: sorted(held.keys() & self._names), partial(self._attributes, function.__qualname__, held))
         self.stores[id(vars(function))] = Attributes(function.__qualname__, vars(function))
         found = {name: function.__globals__[name] for name in sorted(names & function.__globals__.keys())}
         if not all(isinstance(value, ModuleType) for value in found.values()):
