@@ -23,6 +23,7 @@ from torch import nn
 
 import fxc
 from fxc.errors import CaptureError, InputError
+from fxc.frontends.state_reads import StateReads
 
 
 class Slots:
@@ -238,3 +239,36 @@ def test_state_that_a_hook_keeps_is_refused() -> None:
     with pytest.raises(CaptureError, match=r"a call of the model changes 'kept\["):
         fxc.compile(model, (torch.ones(2),))
     assert not kept
+
+
+class Chain(nn.Module):
+    """Its call runs ``links[0].link0``, whose code names ``link1``, and so on."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.links, known = Links(), dict[str, Any](__name__=__name__)
+        for i in range(length):
+            exec(f"def link{i}(links, x):\n    return links.link{i + 1}(links, x)", known)
+            setattr(self.links, f"link{i}", known[f"link{i}"])
+        setattr(self.links, f"link{length}", lambda links, x: x + 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.links.link0(self.links, x)
+
+
+class Links:
+    pass
+
+
+def test_the_search_grows_linearly_with_the_names_that_lead_to_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    visits, search = list[str](), StateReads._function
+    monkeypatch.setattr(StateReads, "_function", lambda self, function: (visits.append(""), search(self, function))[1])
+
+    def count(length: int) -> int:
+        visits.clear()
+        model = Chain(length)
+        reads = StateReads({"": model}, model, frozenset())
+        assert reads.is_read(f"link{length}")
+        return len(visits)
+
+    assert count(80) < 2.2 * count(40)
