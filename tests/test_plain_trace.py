@@ -29,8 +29,8 @@ X = torch.randn(4, 6)
 NOT_PLAIN = ("cond", "lstm", "moe")
 
 
-def exported(model: nn.Module, args: tuple[Any, ...]) -> Program:
-    return fxc.import_fx(torch.export.export(model, args, strict=False))
+def exported(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Program:
+    return fxc.import_fx(torch.export.export(model, args, kwargs, strict=False))
 
 
 def assert_same(ours: Program, theirs: Program) -> None:
@@ -38,7 +38,8 @@ def assert_same(ours: Program, theirs: Program) -> None:
     assert ours.text() == theirs.text()
     assert places(ours.module) == places(theirs.module)
     assert list(ours.state) == list(theirs.state)
-    assert all(ours.state[name] is theirs.state[name] for name in ours.state)
+    for name, tensor in ours.state.items():
+        assert tensor is theirs.state[name] or (name.startswith("lifted") and torch.equal(tensor, theirs.state[name]))
 
 
 @pytest.mark.share(8)
@@ -85,6 +86,41 @@ def test_what_plain_models_do(train: bool, gradients: bool) -> None:
         assert trace is not None
         assert_same(import_traced(trace), exported(model, args))
     assert torch.equal(model.seen, torch.zeros(6))
+
+
+class Keywords(nn.Module):
+    """Takes constants and keywords, makes tensors of Python values, and reads by indices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(
+        self, x: Tensor, n: int, mask: Tensor | None = None, *, scale: float = 1.5, name: str = "a", train: bool = False
+    ) -> Any:
+        table = torch.tensor([[1, 2], [n, 3]])
+        y = self.layer(x) * torch.tensor(scale) + torch.as_tensor(n) if not train else x
+        y = y if mask is None else torch.where(mask, y, torch.tensor(torch.finfo(y.dtype).min))
+        table[0, 1] = 4
+        return y[table[0] - 1, table[1] % 2], name, n, torch.tensor(True), torch.tensor([], dtype=torch.float16), scale
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((X, 4), {}),
+        ((X, True, X > 0), {"name": "b"}),
+        ((X,), {"scale": 0.5, "mask": X > 0, "n": -1}),
+        ((X, 2, None), {"train": True, "scale": float("inf")}),
+        ((), {"n": 1, "x": X}),
+    ],
+    ids=["number", "bool", "keywords", "none", "no position"],
+)
+def test_constants_and_keywords(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    model = Keywords()
+    trace = traced(model, args, kwargs)
+    assert trace is not None
+    assert_same(import_traced(trace), exported(model, args, kwargs))
 
 
 class Calls(nn.Module):
@@ -139,7 +175,7 @@ REFUSED: dict[str, Callable[[Any, Tensor], Any]] = {
     "replaces a buffer": replaces_a_buffer,
     "gradients switched": without_gradients,
     "refusal swallowed": swallows,
-    "a constant": lambda model, x: x + torch.tensor([1.0]),
+    "a global tensor": lambda model, x: x + X[:1],
     "a value": lambda model, x: x * x.sum().item(),
     "sizes that depend on data": lambda model, x: x[x > 0],
     "autocast": lambda model, x: torch.autocast("cpu", torch.bfloat16)(model.layer)(x),

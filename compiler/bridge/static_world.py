@@ -220,7 +220,7 @@ class StaticFakeMode(FakeTensorMode):
 
     def _by_rule(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Return the result of PyTorch's fake rule or of a decomposition; NotImplemented if the meta kernel must run."""
-        if func.is_view or func is torch.ops.aten._unsafe_view.default:
+        if (func.is_view and not func._can_decompose()) or func is torch.ops.aten._unsafe_view.default:
             return NotImplemented
         if func not in _tables.meta_table and not self.cpp_meta_supports_symint(func):
             with self:

@@ -307,7 +307,7 @@ def _export(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, training: bool
 ) -> tuple[Program, Mapping[str, Place]]:
     """The program, and what a call stores (``Assigned.stored``)."""
-    if dynamic_shapes is None and not kwargs and IS_PLAIN and (trace := traced(module, args)) is not None:
+    if dynamic_shapes is None and IS_PLAIN and (trace := traced(module, args, kwargs)) is not None:
         return import_traced(trace), {}
     kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
     dtypes, forward = {kind: torch.get_autocast_dtype(kind) for kind in kinds}, module.forward

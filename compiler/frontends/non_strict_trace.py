@@ -2,9 +2,9 @@
 
 Importing Dynamo takes longer than most models take to trace.
 
-A model is plain if it is on the CPU, takes tensors of static sizes, calls PyTorch's operators only, assigns no attribute, and
-runs outside of autocast with a constant grad mode. For any other model, and on any failure, ``traced`` returns None without
-side effects, and the caller falls back to torch.export, which also reports the error.
+A model is plain if it is on the CPU, takes tensors of static sizes and constants, calls PyTorch's operators only, assigns no
+attribute, and runs outside of autocast with a constant grad mode. For any other model, and on any failure, ``traced`` returns
+None without side effects, and the caller falls back to torch.export, which also reports the error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import operator
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Generator, MutableMapping, Sequence
+from collections.abc import Generator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from traceback import FrameSummary, StackSummary
@@ -27,7 +27,7 @@ from torch._export import utils as export_utils
 from torch._export.utils import _compiling_state_context, _rename_without_collisions
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, TensorArgument
 from torch.fx import Graph, GraphModule, Node, proxy
 from torch.fx import config as fx_config
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode, ProxyTorchDispatchMode
@@ -53,14 +53,15 @@ from fxc.frontends.replaced_tensors import replacements_refused
 from fxc.frontends.unrecorded import is_unrecorded, seeds_refused, state_read
 
 _export_utils: Any = export_utils
-_LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
+_DETACH = torch.ops.aten.detach_.default
 _CONVERSIONS = (torch.ops.aten.to.device, torch.ops.aten.to.dtype, torch.ops.aten.to.dtype_layout)
-_PREFIX = {InputKind.USER_INPUT: "", InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_"}
+_CONSTANTS = (bool, int, float, str, type(None))
+_PREFIX = {InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_", InputKind.CONSTANT_TENSOR: "c_"}
 
 
 @dataclass(frozen=True)
 class Traced:
-    """The parts of an ExportedProgram that a program needs. ``tensors``: parameters and buffers by name."""
+    """The parts of an ExportedProgram that a program needs. ``tensors``: parameters, buffers and constants by name."""
 
     graph: Graph
     inputs: Sequence[InputSpec]
@@ -73,15 +74,18 @@ class _NotPlain(FxcError):
     """A model that only torch.export can trace."""
 
 
-def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
-    """The graph of ``module(*args)``, equal to that of torch.export; None where torch.export has to trace it."""
+def traced(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Traced | None:
+    """The graph of ``module(*args, **kwargs)``, equal to that of torch.export; None where torch.export has to trace it."""
+    given = args, dict(kwargs or {})
     before = PythonState(module)
     had_dynamo = "torch._dynamo" in sys.modules
     try:
-        _check(module, args)
+        _check(module, given)
         if before.type_tests or before.by_class or before.clocks or before.compiled:
             return None
-        found = _Trace(module, args).run()
+        found = _Trace(module, *given).run()
+        if any(is_overload(f := node.target) and f._schema.is_mutable and f is not _DETACH for node in found.graph.nodes):
+            _check_memory(_tensors(module, given))
     except Exception:  # torch.export reports the error, if there is one
         return None
     finally:
@@ -89,21 +93,17 @@ def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
     return None if changed or (not had_dynamo and "torch._dynamo" in sys.modules) else found
 
 
-def _check(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+def _check(module: torch.nn.Module, given: Any) -> None:
     """_NotPlain for a model or state that recording operators cannot trace."""
     hooks: Any = torch.nn.modules.module
     root: Any = module
     modules: list[Any] = [each for _, each in root.named_modules(remove_duplicate=False)]
-    state = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
-    tensors = [*state.values(), *tree_leaves(args)]
-    storages = [tensor.untyped_storage()._cdata for tensor in tensors if isinstance(tensor, torch.Tensor) and tensor.numel()]
     is_plain = (
         len({id(each) for each in modules}) == len(modules)
         and not any(isinstance(each, (GraphModule, torch.jit.ScriptModule)) or hasattr(each, "_orig_mod") for each in modules)
         and not any(each._forward_hooks for each in modules)
         and not (hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
-        and all(isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" for tensor in tensors)
-        and len(set(storages)) == len(storages)
+        and all(isinstance(tensor, torch.Tensor) and tensor.is_cpu for tensor in _tensors(module, given))
         and not (_get_current_dispatch_mode_stack() or _get_current_function_mode_stack())
         and TracingContext.try_get() is None
         and not any(torch.is_autocast_enabled(kind) for kind in torch._C._autocast_supported_devices())
@@ -115,11 +115,24 @@ def _check(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         raise _NotPlain("not a plain model")
 
 
-class _Trace:
-    """One trace: fake tensors for the tensors of ``module`` and for ``args``, a placeholder for each, and a call with them."""
+def _tensors(module: torch.nn.Module, given: Any) -> list[Any]:
+    """The parameters, buffers and inputs but for constants."""
+    state = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    return [*state.values(), *(leaf for leaf in tree_leaves(given) if not isinstance(leaf, _CONSTANTS))]
 
-    def __init__(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-        self.module, self.args = module, args
+
+def _check_memory(tensors: Sequence[torch.Tensor]) -> None:
+    """_NotPlain if some share memory."""
+    storages = [tensor.untyped_storage()._cdata for tensor in tensors if tensor.numel()]
+    if len(set(storages)) != len(storages):
+        raise _NotPlain("a write to memory that tensors share")
+
+
+class _Trace:
+    """One trace: fake tensors for the tensors of ``module`` and those given, a placeholder for each, and a call with them."""
+
+    def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.module, self.args, self.kwargs = module, args, kwargs
         self.mode = StaticFakeMode()
         self.recorder = _Recorder(module, self.mode)
         self.inputs = list[InputSpec]()
@@ -135,32 +148,41 @@ class _Trace:
             fake, is_parameter = fakes[id(tensor)], name in parameters
             persistent = None if is_parameter else self.is_persistent(name)
             self.add_input(fake, InputKind.PARAMETER if is_parameter else InputKind.BUFFER, name, persistent)
-        args = tree_map_only(torch.Tensor, self.mode.fake, self.args)
-        for leaf in tree_flatten(args)[0]:
+        first = len(self.placeholders)
+        args, kwargs = tree_map_only(torch.Tensor, self.mode.fake, (self.args, self.kwargs))
+        for leaf in tree_leaves((args, kwargs)):
             self.add_input(leaf, InputKind.USER_INPUT, None, None)
-        result = self.call(args, {name: fakes[id(tensor)] for name, tensor in tensors.items()})
+        self.recorder.first_input = next(iter(self.placeholders[first:]), None)
+        result = self.call(args, kwargs, {name: fakes[id(tensor)] for name, tensor in tensors.items()})
         leaves, out_spec = tree_flatten(result)
         self.recorder.graph.output(tuple(self.recorder.argument(leaf) for leaf in leaves))
         for node in reversed(list(self.recorder.graph.nodes)):
             if node.target is torch.ops.aten.detach.default and not node.users:
                 self.recorder.graph.erase_node(node)
         self.assert_converted()
+        constants = {f"lifted_tensor_{i}": constant for i, constant in enumerate(self.recorder.constants)}
+        lifted = [InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(name), name) for name in constants]
+        self.inputs[first:first] = lifted
+        self.placeholders[first:first] = [node for node, _ in constants.values()]
         self.rename()
-        return Traced(self.recorder.graph, self.inputs, tensors, tree_flatten((self.args, {}))[1], out_spec)
+        tensors |= {name: tensor for name, (_, tensor) in constants.items()}
+        return Traced(self.recorder.graph, self.inputs, tensors, tree_flatten((self.args, self.kwargs))[1], out_spec)
 
     def is_persistent(self, name: str) -> bool:
         path, _, attribute = name.rpartition(".")
         return attribute not in self.module.get_submodule(path)._non_persistent_buffers_set
 
-    def add_input(self, fake: Any, kind: InputKind, target: str | None, persistent: bool | None) -> None:
-        if not isinstance(fake, FakeTensor):
-            raise _NotPlain("an input that is no tensor")
+    def add_input(self, value: Any, kind: InputKind, target: str | None, persistent: bool | None) -> None:
         node = self.recorder.graph.placeholder(f"arg{len(self.inputs)}_1")
-        self.recorder.track(node, fake)
+        if isinstance(value, _CONSTANTS):
+            node.meta["val"], spec = value, ConstantArgument(node.name, value)
+        else:
+            self.recorder.track(node, value)
+            spec = TensorArgument(node.name)
         self.placeholders.append(node)
-        self.inputs.append(InputSpec(kind, TensorArgument(node.name), target, persistent))
+        self.inputs.append(InputSpec(kind, spec, target, persistent))
 
-    def call(self, args: tuple[Any, ...], fakes: dict[str, torch.Tensor]) -> Any:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], fakes: dict[str, torch.Tensor]) -> Any:
         module: Any = self.module
         gradients = torch.is_grad_enabled()
         with ExitStack() as stack:
@@ -181,7 +203,7 @@ class _Trace:
             reads = stack.enter_context(state_read())
             stack.enter_context(self.recorder)
             dynamo = sys.modules.get("torch._dynamo")
-            result = (module if dynamo is None else dynamo.disable(module.__call__))(*args)
+            result = (module if dynamo is None else dynamo.disable(module.__call__))(*args, **kwargs)
         result = checked_results(module, result)
         if reads or not self.recorder.is_whole:
             raise _NotPlain("something was not recorded")
@@ -200,7 +222,7 @@ class _Trace:
     def rename(self) -> None:
         """Rename placeholders as torch.export does, and other nodes that collide with them."""
         names, available, used = dict[str, str](), defaultdict[str, int](int), set[str]()
-        bound = _export_utils._bind_signature_to_inputs(self.module, self.args, {})
+        bound = _export_utils._bind_signature_to_inputs(self.module, self.args, self.kwargs)
         paths = [path for path, _ in tree_flatten_with_path(bound)[0]]
         first = len(self.placeholders) - len(paths)
         wanted = ["_".join(map(_key, path)) for path in paths]
@@ -214,7 +236,7 @@ class _Trace:
             node.name = names[node.name]
             node.target = node.name if node.op == "placeholder" else node.target
         for spec, node in zip(self.inputs, self.placeholders, strict=True):
-            spec.arg = TensorArgument(node.name)
+            spec.arg.name = node.name
 
 
 def _identifier(text: str) -> str:
@@ -252,7 +274,8 @@ class _Recorder(ProxyTorchDispatchMode):
     """Records operators before dispatch. PyTorch accepts only modes of this base class there.
 
     ``nodes``: tensor -> node, with weak references, as PyTorch copies results that have other references. ``is_whole``: whether
-    everything was recorded, even if the model caught the error.
+    everything was recorded, even if the model caught the error. ``constants``: the tensors that the model makes of Python
+    values, each with its placeholder, which stands before ``first_input``.
     """
 
     def __init__(self, module: torch.nn.Module, mode: StaticFakeMode) -> None:
@@ -263,6 +286,8 @@ class _Recorder(ProxyTorchDispatchMode):
         self.graph = Graph()
         self.nodes: MutableMapping[torch.Tensor, Node] = WeakTensorKeyDictionary()
         self.is_whole = True
+        self.first_input: Node | None = None
+        self.constants = list[tuple[Node, torch.Tensor]]()
         self.paths = {id(each): path for path, each in modules_of(module)}
         self.counts = defaultdict[str, int](int)
         self.stack = list[tuple[str, tuple[str, str]] | None]()
@@ -311,14 +336,31 @@ class _Recorder(ProxyTorchDispatchMode):
             raise
 
     def record(self, func: Any, args: Any, kwargs: Any) -> Any:
-        if not is_overload(func) or func.namespace != "aten" or func in _LIFTS:
+        if func is torch.ops.aten.lift_fresh.default:
+            return self.lifted(*args)
+        if not is_overload(func) or func.namespace != "aten" or func is torch.ops.aten.lift_fresh_copy.default:
             raise _NotPlain(f"{func}")
-        if torch.Tag.data_dependent_output in func.tags or torch.Tag.inplace_view in func.tags:
+        if torch.Tag.data_dependent_output in func.tags:
+            raise _NotPlain(f"{func}")
+        if torch.Tag.inplace_view in func.tags and func is not _DETACH:
             raise _NotPlain(f"{func}")
         node = self.node(func, self.argument(args), self.argument(kwargs), func.overloadpacket.__name__)
         result = func(*args, **kwargs)
         self.track(node, result)
         return result
+
+    def lifted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy of a tensor that the model makes of Python values, as ``torch.tensor`` does."""
+        is_plain = type(tensor) is torch.Tensor and tensor.is_cpu and tensor.layout is torch.strided
+        if not is_plain or self.first_input is None:
+            raise _NotPlain("a constant that is no plain tensor")
+        with self.graph.inserting_before(self.first_input):
+            constant = self.graph.placeholder(f"lifted{len(self.constants)}")
+        fake, copy = (self.mode.made(tensor.shape, tensor.stride(), tensor.dtype) for _ in range(2))
+        self.track(constant, fake)
+        self.constants.append((constant, tensor))
+        self.track(self.node(torch.ops.aten.lift_fresh_copy.default, (constant,), {}, "lift_fresh_copy"), copy)
+        return copy
 
     def node(self, func: Any, args: Any, kwargs: Any, name: str) -> Node:
         node = self.graph.create_node("call_function", func, args, kwargs, self.graph._target_to_str(name))
