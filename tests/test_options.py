@@ -20,6 +20,7 @@ X = torch.ones(3)
         {"memory_budget": "-5MiB"},
         {"memory_budget": ""},
         {"memory_budget": float("inf")},
+        {"memory_budget": "1e400"},
         {"offload": "x"},
     ],
 )

@@ -152,6 +152,17 @@ def test_every_exception_becomes_ours(action: Callable[[ModuleOp], object], mess
     assert caught.value.__cause__ is not None
 
 
+def test_a_crash_names_the_op_that_the_pass_was_at() -> None:
+    def crash(module: ModuleOp) -> None:
+        function = module.body.block.first_op
+        assert function is not None
+        raise KeyError(len(function.regions))
+
+    with pytest.raises(PassError) as caught:
+        run_pipeline(new_context(), module(), (Do(crash),))
+    assert str(caught.value).startswith("pass do crashed: KeyError: 1\n  at: ") and caught.value.op == "func.func @helper"
+
+
 def test_interrupts_pass_through() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_pipeline(new_context(), module(), (Do(raising(KeyboardInterrupt())),))

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -59,8 +59,11 @@ def say(text: str) -> None:
 def write_output(path: str | Path | None, text: str) -> None:
     """Write to the file, or to stdout without one. InputError where it cannot be written."""
     if path is None or str(path) == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        if cast(Any, sys.stdout) is None:
+            raise InputError("stdout is closed", hint="-o FILE writes to a file")
+        with writing("stdout"):
+            sys.stdout.write(text)
+            sys.stdout.flush()
         return
     with writing(path):
         Path(path).write_text(text, encoding="utf-8")
@@ -73,6 +76,8 @@ def writing(path: str | Path) -> Generator[None]:
 
     try:
         yield
+    except BrokenPipeError:  # the reader, such as head, has what it wants
+        raise
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}", hint=WRITE_ELSEWHERE) from error
     except SafetensorError as error:
@@ -83,8 +88,8 @@ def check_writable(path: str | Path | None) -> None:
     """InputError where the file ``path`` cannot be written, to call before long work. What is in the file stays."""
     if path is None or str(path) == "-":
         return
-    is_new = not Path(path).exists()
     with writing(path):
+        is_new = not Path(path).exists()
         Path(path).open("ab").close()
     if is_new:
         Path(path).unlink()
@@ -187,6 +192,8 @@ def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -
 
 def read_text(file: str) -> str:
     """The text of a file, or of stdin for "-"."""
+    if file == "-" and cast(Any, sys.stdin) is None:
+        raise InputError("stdin is closed", hint="name a file")
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -41,7 +41,7 @@ def inputs_of_source(program: Program, source: ModelSource) -> list[Any]:
     from torch.utils._pytree import tree_leaves
 
     if _nesting(program) is not None:
-        return tree_leaves((source.args, {}))
+        return tree_leaves((source.args, dict(source.kwargs)))
     match = _match(program, source)
     return [match.bound.arguments[name] if name in match.bound.arguments else match.leaves[i] for name, [i, *_] in match.places]
 
@@ -62,7 +62,7 @@ def _match(program: Program, source: ModelSource) -> _Match:
     from fxc.program.execute import arguments
 
     wanted = [argument.name for argument in arguments(program) if not argument.is_state]
-    bound = inspect.signature(getattr(source.model, "forward", source.model)).bind(*source.args)
+    bound = inspect.signature(getattr(source.model, "forward", source.model)).bind(*source.args, **source.kwargs)
     bound.apply_defaults()
     flat, spec = tree_flatten_with_path(dict(bound.arguments))
     known = dict[str, list[int]]()

@@ -46,7 +46,7 @@ def measure(text: str, budgets: Sequence[str], device: str = "cpu") -> list[Peak
     import torch
 
     source = load_source(text, train=True)
-    if not callable(source.model):
+    if isinstance(source.model, torch.export.ExportedProgram):
         raise InputError(f"{text} is a captured program, which is not trained", hint="name the model")
     source = on_device(source, device)
     with progress("running in eager mode"):

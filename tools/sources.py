@@ -12,9 +12,9 @@ import os
 import sys
 import traceback
 import zipfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -33,11 +33,12 @@ EXPORT = "write the file by torch.export.save, with this version of PyTorch"
 
 @dataclass(frozen=True)
 class ModelSource:
-    """``model``: a module, a function or an ExportedProgram. ``args``: its example inputs."""
+    """``model``: a module, a function or an ExportedProgram. ``args``: its example inputs; ``kwargs``: those by name."""
 
     name: str
     model: Any
     args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def load_source(text: str, *, train: bool = False) -> ModelSource:
@@ -189,15 +190,15 @@ def _made(text: str, module: ModuleType, name: str) -> ModelSource:
 def _exported(path: str) -> ModelSource:
     import torch
 
-    if not zipfile.is_zipfile(path):
-        raise CaptureError(f"{path} is not a program that torch.export can load: it is not an archive", hint=EXPORT)
     try:
+        if not zipfile.is_zipfile(path):
+            raise zipfile.BadZipFile("it is not an archive")
         program = torch.export.load(path)
     except Exception as error:  # PyTorch raises any exception for an invalid file
         message = f"{path} is not a program that torch.export can load: {str(error).splitlines()[0]}"
         raise CaptureError(message, hint=EXPORT) from error
-    args, _ = program.example_inputs or ((), {})
-    return ModelSource(path, program, tuple(args))
+    args, kwargs = program.example_inputs or ((), {})
+    return ModelSource(path, program, tuple(args), kwargs)
 
 
 if TYPE_CHECKING:

@@ -17,12 +17,14 @@ from fxc.bridge.modules import declare_module, modules_of
 from fxc.bridge.operators import flags_of, is_overload, operator_name, schema_text
 from fxc.bridge.tensors import type_of
 from fxc.bridge.values import attribute_of, is_sequence, literal_of, tree_of
-from fxc.dialects.attributes.types import NONE_TYPE, VALUE
+from fxc.dialects.attributes.types import NONE_TYPE, VALUE, tuple_type
 from fxc.dialects.attributes.values import RegionAttr, Tree, region_names
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall, TensorDeclOp
 from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class, op_class, table
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import CaptureError, FxcError
+
+_WITH_OUTPUTS_OF_BODIES = (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
 
 
 class GraphImporter:
@@ -113,6 +115,8 @@ class GraphImporter:
                 regions = [self.region(owner, name, prefix) for name in names]
                 cls = op_class(f"torch.higher_order.{target.name()}")
                 assert cls is not None and issubclass(cls, PositionalCall)
+                if results == [VALUE] and target in _WITH_OUTPUTS_OF_BODIES:
+                    results = [_packed(regions[-1])]
                 return cls.build_call(args, kwargs, results, regions=regions, **more)
             name = function_name(target)
             if not is_allowed(target) and not name.startswith("torch.ops."):
@@ -199,6 +203,13 @@ class GraphImporter:
         notes = {"type": annotation_text(node.type), "wrapped": "" if node.meta.get("is_wrapped") else None}
         known = tuple([(key, text) for key, text in notes.items() if text is not None])
         return node_location(node.name, node.meta.get("stack_trace"), stack, known)
+
+
+def _packed(body: Region) -> Attribute:
+    """The type of a call that returns what ``body`` does, of which only the number may be known."""
+    output = body.block.last_op
+    outputs = output.trees()[0][0] if isinstance(output, OutputOp) else None
+    return tuple_type([VALUE] * len(outputs)) if is_sequence(outputs) else VALUE
 
 
 def _attribute(owner: Any, path: str) -> Any:

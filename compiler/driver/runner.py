@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import walk_tb
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -232,11 +233,12 @@ def _message(instance: ModulePass | None, error: BaseException) -> str:
 
 
 def _op_and_place(error: BaseException, place_of: PlaceOf) -> dict[str, str | None]:
-    """``op`` and ``place`` of an error, from the exception in its chain that names an op."""
-    cause: BaseException | None = error
-    while cause is not None:
-        op = getattr(cause, "op", None)
-        if isinstance(op, Operation):
-            return {"op": one_line(op), "place": place_of(op)}
-        cause = cause.__cause__
-    return {"op": None, "place": None}
+    """``op`` and ``place`` of an error: of the exception in its chain that names an op, or of the innermost local variable."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
+    named = [getattr(each, "op", None) for each in chain]
+    for frame, _ in reversed([*walk_tb(error.__traceback__)]):
+        named += [frame.f_locals.get("op"), *frame.f_locals.values()]
+    op = next((op for op in named if isinstance(op, Operation) and not isinstance(op, ModuleOp)), None)
+    return {"op": None, "place": None} if op is None else {"op": one_line(op), "place": place_of(op)}

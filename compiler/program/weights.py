@@ -42,7 +42,14 @@ def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
         tensors[name] = plain
     facts = {"aliases": aliases, "complex": views}
     # omit empty facts: safetensors writes entries in any order, and equal weights must give equal files
-    safetensors_torch.save_file(tensors, path, {name: json.dumps(found) for name, found in facts.items() if found})
+    metadata = {name: json.dumps(found) for name, found in facts.items() if found}
+    path.touch()
+    if not path.is_file():  # a device
+        path.write_bytes(safetensors_torch.save(tensors, metadata))
+        return
+    target, mode = path.resolve(), path.stat().st_mode
+    safetensors_torch.save_file(tensors, target, metadata)  # which replaces links, and sets a mode of its choice
+    target.chmod(mode)
 
 
 def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:

@@ -202,7 +202,7 @@ class _BatchSides:
         shared, other = op.operands[side], op.operands[1 - side]
         [result] = op.results
         shape = matrix_shape(other.type)
-        if shared is other or not matrix_shape(shared.type) or not shape or math.prod(shape) > self.max_elements:
+        if shared is other or not matrix_shape(shared.type) or not shape or not 0 < math.prod(shape) <= self.max_elements:
             return False
         seen = self.memory.is_written(result) or self.memory.reaches_output(result)
         written = self.memory.is_written(shared) or self.memory.is_written(other)

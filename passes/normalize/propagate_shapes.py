@@ -248,6 +248,8 @@ class _Propagation:
             return
         visible = data_dependent(op.operand_types)
         types = [without_symbols(type, lambda symbol: symbol not in visible) for type in types]
+        if len(op.results) == 1 and isinstance(op.results[0].type, ValueType):  # a tuple, or its only element
+            return
         packed = len(op.results) == 1 and isinstance(op.results[0].type, TupleType)
         results = [tuple_type(types)] if packed else types
         if len(results) == len(op.results):

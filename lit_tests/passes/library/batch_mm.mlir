@@ -442,3 +442,29 @@ func.func @both_sides(%b: tensor<2x2xf32>) {
   %r7 = torch.aten.relu.default(%p7) : (tensor<2x2xf32>) -> tensor<2x2xf32>
   fx.output((%r0, %r7)) : (tensor<2x2xf32>, tensor<2x2xf32>) -> ()
 }
+
+// -----
+
+/// Left matrices without rows: a split of none has one result.
+// CHECK-LABEL: func.func @no_rows
+// CHECK-NOT:     split
+// CHECK:         fx.output
+func.func @no_rows(%a: tensor<0x3xf32>, %c: tensor<0x3xf32>, %b: tensor<3x2xf32>) {
+  %p0 = torch.aten.mm.default(%a, %b) : (tensor<0x3xf32>, tensor<3x2xf32>) -> tensor<0x2xf32>
+  %r0 = torch.aten.relu.default(%p0) : (tensor<0x2xf32>) -> tensor<0x2xf32>
+  %p1 = torch.aten.mm.default(%c, %b) : (tensor<0x3xf32>, tensor<3x2xf32>) -> tensor<0x2xf32>
+  %r1 = torch.aten.relu.default(%p1) : (tensor<0x2xf32>) -> tensor<0x2xf32>
+  %p2 = torch.aten.mm.default(%a, %b) : (tensor<0x3xf32>, tensor<3x2xf32>) -> tensor<0x2xf32>
+  %r2 = torch.aten.relu.default(%p2) : (tensor<0x2xf32>) -> tensor<0x2xf32>
+  %p3 = torch.aten.mm.default(%c, %b) : (tensor<0x3xf32>, tensor<3x2xf32>) -> tensor<0x2xf32>
+  %r3 = torch.aten.relu.default(%p3) : (tensor<0x2xf32>) -> tensor<0x2xf32>
+  %p4 = torch.aten.mm.default(%a, %b) : (tensor<0x3xf32>, tensor<3x2xf32>) -> tensor<0x2xf32>
+  %r4 = torch.aten.relu.default(%p4) : (tensor<0x2xf32>) -> tensor<0x2xf32>
+  %p5 = torch.aten.mm.default(%c, %b) : (tensor<0x3xf32>, tensor<3x2xf32>) -> tensor<0x2xf32>
+  %r5 = torch.aten.relu.default(%p5) : (tensor<0x2xf32>) -> tensor<0x2xf32>
+  %p6 = torch.aten.mm.default(%a, %b) : (tensor<0x3xf32>, tensor<3x2xf32>) -> tensor<0x2xf32>
+  %r6 = torch.aten.relu.default(%p6) : (tensor<0x2xf32>) -> tensor<0x2xf32>
+  %p7 = torch.aten.mm.default(%c, %b) : (tensor<0x3xf32>, tensor<3x2xf32>) -> tensor<0x2xf32>
+  %r7 = torch.aten.relu.default(%p7) : (tensor<0x2xf32>) -> tensor<0x2xf32>
+  fx.output((%r0, %r7)) : (tensor<0x2xf32>, tensor<0x2xf32>) -> ()
+}

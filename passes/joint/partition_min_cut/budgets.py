@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import isfinite
 from typing import NamedTuple, TypeAlias
 
 from fxc.passes.analysis.joint_graph import at_first_use
@@ -152,9 +153,9 @@ class Budget:
     def of(cls, given: float | str) -> Budget:
         """``given`` is a fraction up to 1, or bytes with or without a unit. ValueError for anything else."""
         found = _BYTES.fullmatch(str(given))
-        if found is None:
+        if found is None or not isfinite(number := float(found[1])):
             raise ValueError(f"a budget is a fraction from 0 to 1, or bytes such as 1.5e9, 64MB or 64MiB, not {given}")
-        number, unit = float(found[1]), found[2]
+        unit = found[2]
         if unit is None and number <= 1:
             return cls(fraction=number)
         return cls(bytes=int(number * (1024 if found[3] else 1000) ** " KMGT".index((unit or " ").upper())))
