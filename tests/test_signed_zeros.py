@@ -207,3 +207,27 @@ def test_the_first_of_equal_maxima_counts_in_pools(name: str) -> None:
     for form in ("alone", "of what a kernel computes"):
         function = FORMS[form](POOLS[name])
         agree(fxc.compile(function, (x,))(x), function(x))
+
+
+NORMS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "layer_norm": lambda x, w: F.layer_norm(x, (8,), w),
+    "layer_norm, bias of 0": lambda x, w: F.layer_norm(x, (8,), w, torch.zeros_like(w)),
+    "layer_norm, bias of -0": lambda x, w: F.layer_norm(x, (8,), w, -torch.zeros_like(w)),
+    "layer_norm, no weight": lambda x, w: F.layer_norm(x, (8,)),
+    "group_norm": lambda x, w: F.group_norm(x.view(1, 8, -1), 4, w),
+    "batch_norm": lambda x, w: F.batch_norm(x, w * 0, w * 0 + 1, w),
+    "rms_norm": lambda x, w: F.rms_norm(x, (8,), w),
+}
+"""Of x and a weight, some of whose elements are zeros of both signs."""
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_norms(name: str, dtype: torch.dtype) -> None:
+    x, w = torch.tensor([-3.0, 5.0, -2.0, 0.5, 1.0, -4.0, 2.0, 0.5], dtype=dtype).repeat(4, 1), torch.arange(8.0).to(dtype) % 4
+    w = torch.where(w == 0, torch.tensor([0.0, -0.0], dtype=dtype).repeat(4), w)
+    expected = NORMS[name](x, w)
+    zeros = expected == 0
+    assert zeros.any() or "no weight" in name
+    compiled = fxc.compile(NORMS[name], (x, w), options={"target": "host"})(x, w)
+    assert torch.equal(compiled[zeros].signbit(), expected[zeros].signbit())

@@ -149,6 +149,21 @@ def split_nan_to_num(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     return [other]
 
 
+def split_norm(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """PyTorch's decomposition, and the zeros that its norms on a CPU add where there is no bias: they never return -0.0"""
+    bound = op.bound()
+    weight = bound.get("weight")
+    has_zeros = isa(weight, SSAValue) and is_tensor(weight.type) and device(weight.type) == "cpu"
+    if bound.get("bias", NONE) != NONE or not has_zeros:
+        return decompose(ctx, op)
+    other = op.rebuilt({**bound, "bias": insert_call(ctx, "aten.zeros_like.default", [weight], op)})
+    put_in_place(op, [other], list(zip(op.results, other.results, strict=True)))
+    return [other]
+
+
+_NORM = Parts(When.NO_FAST_CALL, split_norm)
+
+
 def split_float8(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """float(x) -> (fraction + 8 * (exponent > 0) << max(exponent - 1, 0)) * 2**-9, with the sign, for float8_e4m3fn on the CPU
 
@@ -219,15 +234,15 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("min.dim", parts=_extreme("amin", "argmin"), positions=_along_dim),
         **each("sort.default sort.stable topk.default", positions=_along_dim),
         **each("kthvalue.default median.dim nanmedian.dim mode.default", positions=_along_dim),
-        **each("layer_norm.default native_layer_norm.default", parts=NO_FAST_CALL),
-        **each("batch_norm.default native_batch_norm.default", parts=NO_FAST_CALL, role=Role.BATCH_NORM),
-        **each("_native_batch_norm_legit_no_training.default", parts=NO_FAST_CALL, role=Role.BATCH_NORM),
+        **each("layer_norm.default native_layer_norm.default", parts=_NORM),
+        **each("batch_norm.default native_batch_norm.default", parts=_NORM, role=Role.BATCH_NORM),
+        **each("_native_batch_norm_legit_no_training.default", parts=_NORM, role=Role.BATCH_NORM),
         **each("_batch_norm_no_update.default", role=Role.BATCH_NORM),
-        **each("_native_batch_norm_legit.default _native_batch_norm_legit.no_stats", parts=NO_FAST_CALL),
-        **each("_native_batch_norm_legit_functional.default", parts=NO_FAST_CALL),
+        **each("_native_batch_norm_legit.default _native_batch_norm_legit.no_stats", parts=_NORM),
+        **each("_native_batch_norm_legit_functional.default", parts=_NORM),
         **each("cudnn_batch_norm.default miopen_batch_norm.default", parts=NO_FAST_CALL),
-        **each("group_norm.default native_group_norm.default", parts=NO_FAST_CALL, role=Role.GROUP_NORM),
-        **each("instance_norm.default", parts=FOR_KERNELS, role=Role.GROUP_NORM),
+        **each("group_norm.default native_group_norm.default", parts=_NORM, role=Role.GROUP_NORM),
+        **each("instance_norm.default", parts=Parts(When.KERNELS, split_norm), role=Role.GROUP_NORM),
         **each("rms_norm.default _fused_rms_norm.default _fused_rms_norm_backward.default", parts=FOR_KERNELS),
         **each("native_layer_norm_backward.default native_group_norm_backward.default", parts=FOR_KERNELS),
         **each("native_batch_norm_backward.default batch_norm_backward.default", parts=FOR_KERNELS),

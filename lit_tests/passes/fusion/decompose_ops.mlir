@@ -75,7 +75,7 @@ func.func @linear(%x: tensor<2x3xf32>, %y: tensor<2x3x3xf32>, %z: tensor<3xf32>,
 
 // -----
 
-/// Norms stay on the CPU unless that is asked for.
+/// Norms stay on the CPU unless that is asked for. Without a bias they add zeros, as PyTorch does there: -0.0 becomes 0.0.
 // CHECK-LABEL: func.func @norms_on_the_cpu
 // CHECK-NEXT:    torch.aten.layer_norm.default
 // CHECK-NEXT:    torch.aten.batch_norm.default
@@ -84,7 +84,10 @@ func.func @linear(%x: tensor<2x3xf32>, %y: tensor<2x3x3xf32>, %z: tensor<3xf32>,
 // ALL-NOT:       norm
 // ALL:           %a = torch.aten.add.Tensor
 // ALL-NOT:       norm
-// ALL:           %b = torch.aten.mul.Tensor
+// ALL:           [[z:%.*]] = torch.aten.zeros_like.default(%v)
+// ALL-NOT:       norm
+// ALL:           [[bias:%.*]] = torch.aten.unsqueeze.default([[z]], -1)
+// ALL-NEXT:      %b = torch.aten.add.Tensor(%{{.*}}, [[bias]])
 // ALL-NOT:       norm
 // ALL:           %c = torch.aten.add.Tensor
 // ALL-NOT:       norm
