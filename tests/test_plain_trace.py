@@ -12,6 +12,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.utils._pytree import tree_map
 
 import fxc
 from fxc.bridge import static_world
@@ -21,6 +23,7 @@ from fxc.errors import CaptureError
 from fxc.frontends.import_fx import import_traced
 from fxc.program.program import Program
 from tests.models.captures import cases, kept, model_of
+from tests.opinfo.test_modules import MODULES, samples
 
 pytestmark = pytest.mark.skipif(not IS_PLAIN, reason="torch.export of this PyTorch is asked")
 traced = pytest.importorskip("fxc.frontends.non_strict_trace", exc_type=ImportError).traced
@@ -121,6 +124,16 @@ def test_constants_and_keywords(args: tuple[Any, ...], kwargs: dict[str, Any]) -
     trace = traced(model, args, kwargs)
     assert trace is not None
     assert_same(import_traced(trace), exported(model, args, kwargs))
+
+
+@pytest.mark.share(40)
+@pytest.mark.parametrize("name", [name for name, info in MODULES.items() if not issubclass(info.module_cls, LazyModuleMixin)])
+@pytest.mark.filterwarnings("ignore")
+def test_modules_of_pytorch(name: str) -> None:
+    for module, (args, kwargs) in samples(name):
+        args, kwargs = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, (args, kwargs))
+        if (trace := traced(module, args, kwargs)) is not None:
+            assert_same(import_traced(trace), exported(module, args, kwargs))
 
 
 class Calls(nn.Module):

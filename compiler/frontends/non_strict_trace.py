@@ -53,9 +53,9 @@ from fxc.frontends.replaced_tensors import replacements_refused
 from fxc.frontends.unrecorded import is_unrecorded, seeds_refused, state_read
 
 _export_utils: Any = export_utils
-_DETACH = torch.ops.aten.detach_.default
+_LIFT, _DETACH = torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.detach_.default
 _CONVERSIONS = (torch.ops.aten.to.device, torch.ops.aten.to.dtype, torch.ops.aten.to.dtype_layout)
-_CONSTANTS = (bool, int, float, str, type(None))
+_CONSTANTS = frozenset[Any]({bool, int, float, str, type(None)})
 _PREFIX = {InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_", InputKind.CONSTANT_TENSOR: "c_"}
 
 
@@ -118,7 +118,7 @@ def _check(module: torch.nn.Module, given: Any) -> None:
 def _tensors(module: torch.nn.Module, given: Any) -> list[Any]:
     """The parameters, buffers and inputs but for constants."""
     state = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
-    return [*state.values(), *(leaf for leaf in tree_leaves(given) if not isinstance(leaf, _CONSTANTS))]
+    return [*state.values(), *(leaf for leaf in tree_leaves(given) if type(leaf) not in _CONSTANTS)]
 
 
 def _check_memory(tensors: Sequence[torch.Tensor]) -> None:
@@ -174,7 +174,7 @@ class _Trace:
 
     def add_input(self, value: Any, kind: InputKind, target: str | None, persistent: bool | None) -> None:
         node = self.recorder.graph.placeholder(f"arg{len(self.inputs)}_1")
-        if isinstance(value, _CONSTANTS):
+        if type(value) in _CONSTANTS:
             node.meta["val"], spec = value, ConstantArgument(node.name, value)
         else:
             self.recorder.track(node, value)
@@ -338,11 +338,10 @@ class _Recorder(ProxyTorchDispatchMode):
     def record(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func is torch.ops.aten.lift_fresh.default:
             return self.lifted(*args)
-        if not is_overload(func) or func.namespace != "aten" or func is torch.ops.aten.lift_fresh_copy.default:
+        if not is_overload(func) or func.namespace != "aten" or func is _LIFT:
             raise _NotPlain(f"{func}")
-        if torch.Tag.data_dependent_output in func.tags:
-            raise _NotPlain(f"{func}")
-        if torch.Tag.inplace_view in func.tags and func is not _DETACH:
+        is_made = func is _DETACH and self.argument(args[0]).target is _LIFT
+        if torch.Tag.data_dependent_output in func.tags or (torch.Tag.inplace_view in func.tags and not is_made):
             raise _NotPlain(f"{func}")
         node = self.node(func, self.argument(args), self.argument(kwargs), func.overloadpacket.__name__)
         result = func(*args, **kwargs)
@@ -359,7 +358,7 @@ class _Recorder(ProxyTorchDispatchMode):
         fake, copy = (self.mode.made(tensor.shape, tensor.stride(), tensor.dtype) for _ in range(2))
         self.track(constant, fake)
         self.constants.append((constant, tensor))
-        self.track(self.node(torch.ops.aten.lift_fresh_copy.default, (constant,), {}, "lift_fresh_copy"), copy)
+        self.track(self.node(_LIFT, (constant,), {}, "lift_fresh_copy"), copy)
         return copy
 
     def node(self, func: Any, args: Any, kwargs: Any, name: str) -> Node:
