@@ -12,9 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+import fxc
 from fxc.errors import InputError
 from fxc.tools.command_line import check_writable, read_text, write_output
 from fxc.tools.fxc import run
+from fxc.tools.fxc_opt import _main as fxc_opt
 
 NEGATIVE = """
 func.func @main(%x: tensor<2xf32> {fx.name = "x"}) -> tensor<2xf32> {
@@ -115,3 +117,15 @@ def test_a_damaged_archive(folder: Path) -> None:
     Path("m.pt2").write_bytes(content)
     code, _, err = run(["import", "m.pt2"])
     assert code == 1 and "m.pt2 is not a program that torch.export can load: zipfiles that span" in err
+
+
+def test_a_command_that_writes_a_file_needs_no_stdout(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert fxc_opt(["m.mlir", "-o", "out.mlir"]) == 0
+    assert "torch.aten.neg" in Path("out.mlir").read_text(encoding="utf-8")
+
+
+def test_weights_that_cannot_be_written(folder: Path) -> None:
+    Path("p.safetensors").mkdir()
+    with pytest.raises(InputError, match=r"cannot write p\.safetensors: Is a directory"):
+        fxc.capture(nn.Linear(2, 2), (torch.ones(2),)).save("p.mlir")

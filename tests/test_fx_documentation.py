@@ -316,29 +316,6 @@ def test_interpreter_and_transformer(route: str) -> None:
     torch.testing.assert_close(fxc.to_fx(lowered)(X), expected)
 
 
-def _branches(x: Tensor) -> Tensor:
-    return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
-
-
-def _loop(x: Tensor) -> Tensor:
-    return torch.while_loop(lambda x: x.sum() < 9, lambda x: (x * 2 + 1,), (x,))[0]
-
-
-@pytest.mark.parametrize("model", [_branches, _loop])
-@pytest.mark.parametrize("has_types", [True, False])
-def test_one_result_of_a_branch_or_loop_is_a_tuple(model: Any, has_types: bool) -> None:
-    program = fxc.capture(model, (X,))
-    if not has_types:
-        graph = fxc.to_fx(program)
-        for part in (graph, *graph.children()):
-            for node in part.graph.nodes:
-                node.meta.clear()
-        program = fxc.run_passes(fxc.import_fx(graph, (X,)), "propagate-shapes")
-    for result in (program, fxc.Transformer(program).transform()):
-        torch.testing.assert_close(fxc.to_fx(result)(X), model(X))
-        torch.testing.assert_close(fxc.Interpreter(result).run(X), model(X))
-
-
 def test_hooks_are_called_as_in_fx() -> None:
     def logged(base: Any, log: list[tuple[str, str]]) -> Any:
         def hook(name: str) -> Any:

@@ -384,3 +384,29 @@ def test_error_for_what_is_no_graph() -> None:
 def test_error_for_the_wrong_number_of_examples() -> None:
     with pytest.raises(CaptureError, match="takes 1 inputs, but 2"):
         fxc.import_fx(symbolic_trace(nn.ReLU()), [torch.ones(1), torch.ones(1)])
+
+
+ROWS = torch.linspace(-1, 2, 12).view(3, 4)
+
+
+def _branches(x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+
+def _loop(x: Tensor) -> Tensor:
+    return while_loop(lambda x: x.sum() < 9, lambda x: (x * 2 + 1,), (x,))[0]
+
+
+@pytest.mark.parametrize("model", [_branches, _loop])
+@pytest.mark.parametrize("has_types", [True, False])
+def test_one_result_of_a_branch_or_loop_is_a_tuple(model: Any, has_types: bool) -> None:
+    program = fxc.capture(model, (ROWS,))
+    if not has_types:
+        graph = fxc.to_fx(program)
+        for part in (graph, *graph.children()):
+            for node in part.graph.nodes:
+                node.meta.clear()
+        program = fxc.run_passes(fxc.import_fx(graph, (ROWS,)), "propagate-shapes")
+    for result in (program, fxc.Transformer(program).transform()):
+        torch.testing.assert_close(fxc.to_fx(result)(ROWS), model(ROWS))
+        torch.testing.assert_close(fxc.Interpreter(result).run(ROWS), model(ROWS))

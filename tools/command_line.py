@@ -138,10 +138,12 @@ def run_in_process(main: Callable[[list[str]], int], argv: Sequence[str], stdin_
 
 def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> int:
     """The exit code of ``command``, shown to the user as ``name``. ``argv``: its arguments, by default those of the process."""
-    stdout = sys.stdout
+    stdout: Any = sys.stdout
     try:
         code = command.main(argv, prog_name=name, standalone_mode=False) or 0
-        sys.stdout.flush()
+        if stdout is not None:
+            with writing("stdout"):
+                sys.stdout.flush()
         return code
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message(), file=sys.stderr)

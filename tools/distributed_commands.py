@@ -75,7 +75,7 @@ Examples:
 def measure_links_command(ranks: str, axis: str, output: str | None) -> None:
     counts = [int(text) if text.strip().isdigit() else 0 for text in ranks.split(",")]
     if not 2 <= min(counts) <= max(counts) <= 1024:
-        raise InputError(f"--ranks={ranks}: a link is between 2 to 1024 ranks", hint="--ranks=2,4")
+        raise InputError(f"--ranks={ranks}: a link joins 2 to 1024 ranks", hint="--ranks=2,4")
     with progress("loading PyTorch"):
         from fxc.measure.links import is_in_a_run, measure_local, measure_run
 

@@ -24,7 +24,7 @@ from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class, op_cl
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import CaptureError, FxcError
 
-_WITH_OUTPUTS_OF_BODIES = (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
+_BRANCHES_AND_LOOPS = (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
 
 
 class GraphImporter:
@@ -115,7 +115,7 @@ class GraphImporter:
                 regions = [self.region(owner, name, prefix) for name in names]
                 cls = op_class(f"torch.higher_order.{target.name()}")
                 assert cls is not None and issubclass(cls, PositionalCall)
-                if results == [VALUE] and target in _WITH_OUTPUTS_OF_BODIES:
+                if results == [VALUE] and target in _BRANCHES_AND_LOOPS:
                     results = [_packed(regions[-1])]
                 return cls.build_call(args, kwargs, results, regions=regions, **more)
             name = function_name(target)

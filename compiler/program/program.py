@@ -121,10 +121,10 @@ class Program:
         path = Path(path)
         try:
             path.write_text(self.text(debuginfo=debuginfo), encoding="utf-8")
+            if self.state:
+                save_state(self.state, path := weights_path(path))
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror}", hint=WRITE_ELSEWHERE) from error
-        if self.state:
-            save_state(self.state, weights_path(path))
 
     @classmethod
     def load(cls, path: str | Path, *, allow: Mapping[str, Any] | None = None) -> Program:

@@ -23,7 +23,7 @@
 // AXIS:        error: @mesh(dp = 2) has no axis tp
 // NUMBER:      error: --world=many: 'many' is no number of ranks of @mesh(dp = 2)
 // MESH:        error: the program has no dist.mesh
-// RANKS:       error: --ranks=1: a link is between 2 to 1024 ranks
+// RANKS:       error: --ranks=1: a link joins 2 to 1024 ranks
 dist.mesh @mesh "cpu" (dp = 2)
 dist.group @dp "0" on @mesh(dp)
 func.func @main(%x: tensor<32x32xf32>, %p: tensor<16x32xf32>, %q: tensor<16x32xf32>) -> tensor<32x32xf32> {
