@@ -243,12 +243,8 @@ class _GroupSymbols(SymbolUserOpInterface):
 
     def verify(self, op: Operation) -> None:
         assert isinstance(op, GroupOp)
-        if op.mesh is None or (mesh := lookup(op, op.mesh)) is None:
-            return
-        if not isinstance(mesh, MeshOp):
-            raise VerifyException(f"dist.group: @{op.mesh.root_reference.data} is no mesh")
-        if missing := [axis for axis in op.axes if axis not in mesh.axes]:
-            raise VerifyException(f"dist.group: {mesh.text()} has no axis {missing[0]}")
+        if op.mesh is not None and lookup(op, op.mesh) is not None:
+            op.mesh_of(op.mesh)
 
 
 @irdl_op_definition
@@ -285,9 +281,18 @@ class GroupOp(IRDLOperation):
         """The number of ranks."""
         if self.rank_list is not None:
             return len(self.rank_list)
-        mesh = None if self.mesh is None else lookup(self, self.mesh)
-        assert isinstance(mesh, MeshOp), "verified"
+        assert self.mesh is not None, "verified"
+        mesh = self.mesh_of(self.mesh)
         return prod(mesh.axes[axis] for axis in self.axes)
+
+    def mesh_of(self, name: SymbolRefAttr) -> MeshOp:
+        """The mesh ``name``. Raises VerifyException where it is none, or lacks an axis of the group."""
+        mesh = lookup(self, name)
+        if not isinstance(mesh, MeshOp):
+            raise VerifyException(f"dist.group: @{name.root_reference.data} is no mesh")
+        if missing := [axis for axis in self.axes if axis not in mesh.axes]:
+            raise VerifyException(f"dist.group: {mesh.text()} has no axis {missing[0]}")
+        return mesh
 
     @local
     def verify_(self) -> None:

@@ -56,7 +56,7 @@ def _print_bound(printer: Printer, op: IterateOp | LastProgramOp, values: Sequen
     printer.print_string(" : ")
     print_types(printer, op.operand_types)
     printer.print_string(" ")
-    printer.print_region(op.body, print_entry_block_args=False)
+    printer.print_region(op.body, print_entry_block_args=False, print_empty_block=False)
 
 
 def _parse_bound(

@@ -228,3 +228,12 @@ func.func @main(%x: tensor<4xf32>) {
   %r = "dist.wait"(%x) : (tensor<4xf32>) -> tensor<4xf16>
   fx.output() : () -> ()
 }
+
+// -----
+
+func.func @before(%x: tensor<4xf32>) {
+  // expected-error@+1 {{dist.all_reduce: dist.group: @before is no mesh}}
+  %r = dist.all_reduce "sum" over @dp (%x) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output() : () -> ()
+}
+dist.group @dp "0" on @before(dp)

@@ -30,3 +30,13 @@ tile.kernel @k(
   }
   tile.return
 }
+
+/// One that does nothing is printed without a block, with locations too.
+// CHECK:       tile.kernel @nothing
+// CHECK-NEXT:    tile.last_program ({{%.+}} = %x) : !tile.ptr<f32> {
+// CHECK-NEXT:    }
+tile.kernel @nothing(%x: !tile.ptr<f32> {tile.access = "read"}) attributes {grid = array<i64: 4>} {
+  tile.last_program (%a = %x) : !tile.ptr<f32> {
+  }
+  tile.return
+}
