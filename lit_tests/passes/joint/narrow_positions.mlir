@@ -4,7 +4,7 @@
 // RUN: fxc-opt %s --split-input-file -p narrow-positions,split-joint --remarks=split-joint 2>&1 | filecheck %s --check-prefix=REMARK
 
 /// Positions 0 to 127 need 8 bits. A mark of another result stays, and the conversion is at the place of the operation.
-// REMARK:      saves 16384 bytes, because %i is read by aten._to_copy.default: {{.*}} (pool.py:7:1)
+// REMARK:      saves 16384 bytes, because %i is read by aten.max_pool2d_with_indices_backward.default: {{.*}} (pool.py:7:1)
 // CHECK-LABEL: func.func @pool
 // CHECK:         %y, %i = torch.aten.max_pool2d_with_indices.default(%x, [2, 2]) {autodiff.saved = array<i64: 0>}
 // CHECK-NEXT:    [[N:%i_[0-9]+]] = torch.aten._to_copy.default(%i, dtype = torch.int8) {autodiff.saved = array<i64: 0>}

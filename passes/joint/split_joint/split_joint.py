@@ -40,6 +40,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, UnitAttr
@@ -84,6 +85,8 @@ from fxc.passes.analysis.joint_graph import (
 )
 from fxc.passes.analysis.written_arguments import MUTATES, copy_of
 from fxc.passes.joint.split_joint.generator_state import run_with_state, save_state
+from fxc.passes.operators.rules import Conversion
+from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.functions import copy_op
 from fxc.passes.rewriting.outlining import with_entry
 from fxc.passes.rewriting.remarks import remark, wanted
@@ -302,12 +305,14 @@ def _facts(value: SSAValue, facts: Mapping[SSAValue, DictionaryAttr]) -> Diction
 
 
 def _report(name: str, graph: JointGraph, demand: Demand) -> None:
-    """Write a remark for each saved tensor: its size, what reads it, and the operation that computes it."""
+    """Write a remark for each saved tensor: its size, what reads it or its conversion, and the operation that computes it."""
     readers = dict[SSAValue, Operation]()
     for op in reversed(demand.ops):
         readers.update(dict.fromkeys(values_read(op), op))
     for value in (*demand.arguments, *demand.saved):
         bytes, owner, reader = storage_bytes(value.type), value.owner, readers.get(value)
+        while _is_conversion(reader) and (of_result := readers.get(reader.results[0])) is not None:
+            reader = of_result
         where = " on the host" if value in marked_results(owner, OFFLOADED) else ""
         size = "a number" if is_number(value) else "memory of unknown size" if bytes is None else f"{bytes} bytes"
         if isinstance(owner, Operation) and is_view(owner):
@@ -315,6 +320,10 @@ def _report(name: str, graph: JointGraph, demand: Demand) -> None:
         use = "is a gradient" if reader is None else f"is read by {_operator(reader)}"
         defined = [owner] if isinstance(owner, Operation) else [reader] if reader is not None else []
         remark(name, f"saves {size}{where}, because %{written_name(value) or '_'} {use}", *defined)
+
+
+def _is_conversion(op: Operation | None) -> TypeGuard[TorchOp]:
+    return isinstance(op, TorchOp) and isinstance(operator_of(op).formula, Conversion)
 
 
 def _operator(op: Operation) -> str:
