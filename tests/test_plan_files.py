@@ -202,6 +202,17 @@ def test_saving_replaces_nothing_but_plans(net: Net, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine", "mine.zip"], "no scratch files are left"
 
 
+@pytest.mark.parametrize("suffix", ["", ".zip"])
+def test_a_link_stays_one(suffix: str, net: Net, tmp_path: Path) -> None:
+    real, link = tmp_path / f"real{suffix}", tmp_path / f"elsewhere/link{suffix}"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    for _ in range(2):
+        plan_of(net, x()).save(link)
+    assert link.is_symlink() and [path.name for path in link.parent.iterdir()] == [link.name]
+    assert fxc.ExecutionPlan.load(real).code == plan_of(net, x()).code
+
+
 def test_a_folder_that_cannot_be_made(net: Net, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PlanFileError, match="cannot write"):

@@ -62,8 +62,10 @@ class Artifact:
     def write(self, path: Path, weights: Callable[[Path], None] | None = None) -> None:
         """Write a folder, or a zip file if ``path`` ends in ``.zip``, including the file that ``weights`` writes.
 
-        Members are written beside ``path`` and then moved, the manifest last, so that an incomplete plan is never read.
+        Members are written beside ``path`` and then moved, the manifest last, so that an incomplete plan is never read. A
+        link stays one, and what it names is written.
         """
+        path = path.resolve()
         single = path.suffix == ".zip"
         (path.parent if single else path).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
