@@ -94,6 +94,10 @@ class Semantics(Protocol):
         """The (result, operand) index pairs of ``op`` that share memory for its operand types. CannotInfer where unknown."""
         ...
 
+    def returned(self, op: Operation) -> Sequence[tuple[int, int]]:
+        """The index pairs (leaf of the results, operand) that are one tensor, as of ``x.to(x.dtype)``. Or CannotInfer."""
+        ...
+
     def evaluate(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> Sequence[Attribute] | None:
         """The values of the results of ``op`` at constant operand values. Never allocates more than ``max_elements`` elements.
 

@@ -382,3 +382,22 @@ def test_training_through_derivatives(of_input: bool) -> None:
     torch.testing.assert_close(*losses)
     found, expected = (torch.autograd.grad(loss, inputs, allow_unused=True) for loss in losses)
     torch.testing.assert_close(found, expected)
+
+
+def _noisy(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return x + torch.randn(3, generator=generator)
+
+
+def _seeded(x: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        return _noisy(x, generator)
+
+
+def test_generators_of_the_model_and_of_the_caller() -> None:
+    """No capture draws from one that is an input."""
+    x, given, own = torch.zeros(3), torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+    with pytest.warns(FallbackWarning):
+        seeded, noisy = fxc.compile(_seeded, (x,), options=FALLBACK), fxc.compile(_noisy, (x, given), options=FALLBACK)
+    for _ in range(2):
+        assert torch.equal(seeded(x), _seeded(x)) and torch.equal(noisy(x, given), _noisy(x, own))

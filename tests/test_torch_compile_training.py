@@ -338,3 +338,22 @@ def test_positions_are_saved_narrow(name: str) -> None:
     assert dtype in (saved := [each.dtype for each in result.grad_fn.saved_tensors]) and torch.int64 not in saved  # type: ignore[union-attr]
     [found] = torch.autograd.grad(result, x, weight)
     assert torch.equal(found, expected)
+
+
+def _written(x: Tensor, write: Callable[[Tensor, Tensor], Any], view: Callable[[Tensor], Tensor], first: bool) -> Any:
+    made = torch.zeros(3, 2)
+    write(made, x)
+    return (view(made), made) if first else (made, view(made))
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("view", [lambda t: t[0], lambda t: t[1:], lambda t: t.t(), lambda t: t.view(-1)])
+@pytest.mark.parametrize("write", [Tensor.add_, lambda t, x: t.__setitem__(1, x), lambda t, x: t[:2].mul_(x)])
+def test_a_view_of_a_written_result_has_its_gradient(write: Any, view: Any, first: bool) -> None:
+    x = leaf(2)
+    results = []
+    for function in (_written, torch.compile(_written, backend="fxc")):
+        made = function(x, write, view, first)
+        results.append((made, torch.autograd.grad(sum(weigh(each) for each in made), x, allow_unused=True)))
+        assert [each.requires_grad for each in made] == [True, True]
+    assert_close(results[1], results[0])

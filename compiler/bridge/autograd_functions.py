@@ -102,14 +102,14 @@ def _applied(forward: Callable[..., Any], backward: Callable[..., Any], args: Se
 def recorded() -> Generator[None, None, None]:
     """Record each call of a ``torch.autograd.Function`` as one node with forward and backward, in a trace before dispatch.
 
-    PyTorch traces only the forward, which loses the derivative. ``Function.apply`` itself stays, because users bind it, as
-    ``scale = Scale.apply``; it calls the method of its base, which is replaced.
+    PyTorch traces only the forward, which loses the derivative, if gradients are enabled. ``Function.apply`` itself stays,
+    because users bind it, as ``scale = Scale.apply``; it calls the method of its base, which is replaced.
     """
 
     thread = threading.get_ident()  # modes before dispatch are those of all threads
 
     def call(cls: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
-        is_traced = threading.get_ident() == thread and not kwargs
+        is_traced = threading.get_ident() == thread and not kwargs and torch.is_grad_enabled()
         if not is_traced or _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY) is None:
             return _APPLY.__get__(None, cls)(*args, **kwargs)
         return _Parts(cls, args).apply()

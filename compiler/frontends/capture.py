@@ -12,7 +12,6 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
@@ -38,8 +37,9 @@ from fxc.frontends.check_call import (
     results_checked,
 )
 from fxc.frontends.distributed_capture import capture_local, has_dtensors, refuse_fsdp
-from fxc.frontends.eager_calls import EagerCalls, IndexedWrites, inference_as_no_grad
+from fxc.frontends.eager_calls import EagerCalls, IndexedWrites, grad_mode_recorded, inference_as_no_grad
 from fxc.frontends.free_sizes import export_free
+from fxc.frontends.function_transforms import without_transforms
 from fxc.frontends.host_results import Texts, stand_in
 from fxc.frontends.import_fx import import_fx, import_traced, merge_constants
 from fxc.frontends.non_strict_trace import traced
@@ -323,6 +323,7 @@ def _export(
         results_checked(module),
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
+        grad_mode_recorded(),
         UnrecordedRefused(training),
         state_read() as state_reads,
         Texts() as texts,
@@ -336,13 +337,7 @@ def _export(
             exported = torch.export.export(module, args, kwargs, strict=False)
         else:
             exported = export_free(module, args, kwargs, dynamic_shapes)
-        if any(isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value) for value in exported.constants.values()):
-            raise NotImplementedError("the operators inside of torch.func.grad are not recorded")
-        if any(getattr(node.target, "__module__", "") == _FUNCTORCH for node in exported.graph.nodes):
-            if any(node.target is torch.ops.higher_order.autograd_function_apply for node in exported.graph.nodes):
-                raise NotImplementedError("the derivative of an autograd.Function is lost beside torch.vmap")
-            program: Any = exported
-            exported = program.run_decompositions({})
+        exported = without_transforms(exported)
     merge_constants(exported)
     program = import_fx(exported)
     texts.refuse_results(program)
@@ -374,10 +369,6 @@ def _export_packed(
         raise NoPackedSequence(f"{_name(module)} packs no sequence")
     lengths.mark(program, args, kwargs)
     return program, stored
-
-
-_FUNCTORCH = "torch._functorch.predispatch"
-"""The module of the calls recorded for ``vmap`` and ``jvp``, which change process state; decomposition replaces them."""
 
 
 @contextlib.contextmanager
@@ -476,6 +467,8 @@ def _make_fx(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
 
     state = state_of(model)
     flat, nesting = tree_flatten((args, kwargs))
+    if any(isinstance(leaf, torch.Generator) for leaf in flat):  # operators would read its fake as one, which crashes
+        raise NotImplementedError("an input is a random generator")
     returned = list[TreeSpec]()
 
     def run(*values: Any) -> Any:

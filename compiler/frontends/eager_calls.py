@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
+from unittest.mock import patch
 
 import torch
+from torch.fx import Tracer
+from torch.fx.experimental.proxy_tensor import PythonKeyTracer
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -28,6 +31,7 @@ _METADATA = frozenset(
 )
 """In-place methods that write no elements."""
 
+_SET_GRADIENTS = torch._C._set_grad_enabled
 _POOLS = frozenset({torch.max_pool1d, functional.max_pool1d})
 
 
@@ -205,3 +209,23 @@ def inference_as_no_grad() -> Generator[None, None, None]:
         yield
     finally:
         torch.inference_mode.__enter__ = plain
+
+
+@contextmanager
+def grad_mode_recorded() -> Generator[None, None, None]:
+    """A context in which traces before dispatch record operators with gradients enabled or not as they are in eager mode.
+
+    PyTorch records where Python switches them, but C++ does so, too: around hooks of saved tensors, as those of a checkpoint
+    inside of another, and during a backward. What Python restores inside would hold for the rest of the program.
+    """
+    known = dict[Any, bool]()
+
+    def create_node(tracer: Any, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any) -> Any:
+        if target is _SET_GRADIENTS:
+            known[tracer] = args[0]
+        elif kind == "call_function" and known.setdefault(tracer, now := torch.is_grad_enabled()) != now:
+            tracer.create_node("call_function", _SET_GRADIENTS, (now,), {}).meta["val"] = None
+        return Tracer.create_node(tracer, kind, target, args, kwargs, *more, **named)
+
+    with patch.object(PythonKeyTracer, "create_node", create_node, create=True):
+        yield

@@ -165,7 +165,7 @@ class _ModuleImporter(GraphImporter):
             kind = _KINDS.get(spec.kind.name)
             if kind is None:
                 message = f"placeholder {node.name} is a {spec.kind.name.lower()}, which fxc cannot represent"
-                raise CaptureError(message, hint=f"use {TORCH_COMPILE}")
+                raise CaptureError(message, hint=f"use {TORCH_COMPILE}") from NotImplementedError(message)
             attributes["fx.kind"] = str_attr(kind)
             if spec.target is not None:
                 attributes["fx.name"] = str_attr(spec.target)

@@ -116,21 +116,38 @@ class TypeInference:
     def aliases(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[tuple[int, int]]:
         """Return the pairs (result, operand) that share memory. CannotInfer if that depends on the hint of a symbol."""
 
+        def shared(operands: list[Any], results: Sequence[Any]) -> list[tuple[int, int]]:
+            memory = [_memory(value) for value in operands]
+            return [(i, j) for i, r in enumerate(results) for j, m in enumerate(memory) if m & _memory(r)]
+
+        return self._pairs(op, symbols, shared)
+
+    def returned(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[tuple[int, int]]:
+        """Return the pairs (leaf of the results, operand) that are one tensor. CannotInfer as ``aliases``."""
+
+        def same(operands: list[Any], results: Sequence[Any]) -> list[tuple[int, int]]:
+            return [(i, j) for i, r in enumerate(tree_leaves(list(results))) for j, each in enumerate(operands) if r is each]
+
+        return self._pairs(op, symbols, same)
+
+    def _pairs(
+        self, op: Operation, symbols: DictionaryAttr | None, find: Callable[[list[Any], Sequence[Any]], list[tuple[int, int]]]
+    ) -> Sequence[tuple[int, int]]:
+        """Return what ``find`` finds among the operands and results of ``op``."""
+
         def run(world: FakeWorld) -> tuple[list[tuple[int, int]], bool]:
             with quiet(), world.active(), torch.no_grad():
                 operands = [world.fake(value.type) for value in op.operands]
                 results = self._interpreter.op(op, dict(zip(op.operands, operands, strict=True)))
-                memory = [_memory(value) for value in operands]
-                shared = [(i, j) for i, r in enumerate(results) for j, m in enumerate(memory) if m & _memory(r)]
-                return shared, world.has_guards
+                return find(operands, results), world.has_guards
 
         try:
-            shared, is_guess = self._evaluate(run, symbols)
+            pairs, is_guess = self._evaluate(run, symbols)
         except Exception as error:
             raise CannotInfer(f"whether {op.name} returns a view is unknown: {error}") from error
         if is_guess:
             raise CannotInfer(f"whether {op.name} returns a view hangs on sizes that are not known")
-        return shared
+        return pairs
 
     def _evaluate(self, question: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None) -> Answer:
         return evaluate(question, symbols, lambda: self._static, self._fresh)

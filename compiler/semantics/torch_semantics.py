@@ -62,6 +62,9 @@ class TorchSemantics:
     def aliases(self, op: Operation) -> Sequence[tuple[int, int]]:
         return self._inference.aliases(op, symbols_around(op))
 
+    def returned(self, op: Operation) -> Sequence[tuple[int, int]]:
+        return self._inference.returned(op, symbols_around(op))
+
     def evaluate(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> Sequence[Attribute] | None:
         if not self._fits(op, operands, max_elements):
             return None

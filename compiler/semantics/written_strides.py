@@ -82,7 +82,7 @@ def _of_expand_without_repeats(x: torch.Tensor, sizes: Sequence[Size]) -> list[S
 def _laying_out(plain: Dispatch) -> Dispatch:
     bases = dict[int, FunctionalTensor]()
 
-    def note(values: Any) -> None:
+    def note(values: Any) -> None:  # not a result: autograd copies what others hold
         for value in tree_leaves(values):
             if is_strided(value) and not _C._functionalization.get_view_meta_sequence(value.elem):
                 bases.setdefault(memory_of(value), value)
@@ -92,7 +92,6 @@ def _laying_out(plain: Dispatch) -> Dispatch:
     ) -> Any:
         note((args, kwargs))
         results = plain(mode, func, types, args, kwargs)
-        note(results)
         written = [value for value in tree_leaves(_written(func, args, kwargs or {})) if is_strided(value)]
         for base in [bases[place] for place in dict.fromkeys(map(memory_of, written)) if place in bases]:
             with torch._C._AutoDispatchBelowAutograd():

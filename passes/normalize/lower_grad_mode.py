@@ -2,8 +2,9 @@
 
 Assumes  the torch level, as captured: every operand and result is typed.
 Ensures  the region of a ``wrap_with_set_grad_enabled`` is inlined; where it disables gradients, its operations read and
-         write ``detach`` of its operands. An operand that it returns is the operand itself, also where an operator that
-         wrote it returned it. The same holds for what stands between calls of ``set_grad_enabled``, which are removed.
+         write ``detach`` of its operands. An operand that it returns is the operand itself, also where an operator
+         returned it, such as one that wrote it, or ``x.to(x.dtype)``. The same holds for what stands between calls of
+         ``set_grad_enabled``, which are removed.
 Leaves   result types, and which results require a gradient; a region that disables gradients around one that enables
          them, with its contents; a region whose switch is not constant, and a block with such a call.
 Cost     one walk.
@@ -36,13 +37,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import bool_attr, isa, leaves
 from fxc.dialects.base.effects import reshapes
+from fxc.dialects.context import FxcContext
+from fxc.dialects.semantics import CannotInfer, Semantics
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.operators import torch_op
 from fxc.passes.analysis.region_calls import inline_region
@@ -58,20 +61,21 @@ class LowerGradModePass(ModulePass):
     name = "lower-grad-mode"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
         for inner in reversed(list(op.walk())):
             is_on = _switch(inner)
             if is_on is None or (_within_off(inner) if is_on else any(map(_switch, inner.walk()))):
                 continue
             assert isinstance(inner, HigherOrderOp)
             if not is_on:
-                _detach_arguments(inner.regions[0].block)
+                _detach_arguments(inner.regions[0].block, ctx.semantics)
             inline_region(inner, inner.regions[0], list(leaves(inner.trees()[0][2:])))
             count("regions")
         for block in [block for inner in op.walk() for region in inner.regions for block in region.blocks]:
-            _lower_calls(block)
+            _lower_calls(block, ctx.semantics)
 
 
-def _lower_calls(block: Block) -> None:
+def _lower_calls(block: Block, semantics: Semantics) -> None:
     """Remove the calls of ``set_grad_enabled`` from ``block``; what runs without gradients reads detached values."""
     calls = {op: switch for op in block.ops if (switch := grad_switch(op)) is not None}
     if not all(isinstance(switch, IntegerAttr) for switch in calls.values()):
@@ -83,7 +87,7 @@ def _lower_calls(block: Block) -> None:
             is_on, detached = calls[op] != bool_attr(False), {}
             Rewriter.erase_op(op)
         elif is_on or op is block.last_op:
-            op.operands = [outside.get(_source(value), value) if value in inside else value for value in op.operands]
+            op.operands = [outside.get(_source(value, semantics), value) if value in inside else value for value in op.operands]
         elif selected_index(op) is not None and inside.isdisjoint(op.operands):
             continue  # an element of a value from outside
         else:
@@ -117,11 +121,12 @@ def _within_off(op: Operation) -> bool:
     return parent is not None and (_switch(parent) is False or _within_off(parent))
 
 
-def _detach_arguments(block: Block) -> None:
+def _detach_arguments(block: Block, semantics: Semantics) -> None:
     """Let the ops of ``block`` read ``detach`` of its arguments. Arguments that the block returns stay."""
     last = block.last_op
     assert last is not None
-    last.operands = [given if isinstance((given := _source(value)).owner, Block) else value for value in last.operands]
+    sources = [_source(value, semantics) for value in last.operands]
+    last.operands = [s if isinstance(s.owner, Block) else value for s, value in zip(sources, last.operands, strict=True)]
     for argument in reversed(block.args):
         readers = [use for use in argument.uses if use.operation is not last]
         if readers and is_tensor(argument.type):
@@ -131,14 +136,28 @@ def _detach_arguments(block: Block) -> None:
                 use.operation.operands[use.index] = detached
 
 
-def _source(value: SSAValue) -> SSAValue:
-    """The value that ``value`` is, looking through operators that write and return it."""
-    given = value
-    while isinstance(op := given.owner, TorchOp):
-        returned = [r.alias for r in op.SCHEMA.returns if r.writes]
-        sources = [a.name for a in op.SCHEMA.arguments if a.writes and [a.alias] == returned]
-        source = op.bound().get(sources[0]) if len(sources) == 1 else None
-        if not isa(source, SSAValue) or source.type != given.type or reshapes(op):
-            break
-        given = source
-    return given
+def _source(value: SSAValue, semantics: Semantics) -> SSAValue:
+    """The value that ``value`` is, looking through operators that return an operand, as those that write it do."""
+    while (given := _returned(value, semantics)) is not None:
+        value = given
+    return value
+
+
+def _returned(value: SSAValue, semantics: Semantics) -> SSAValue | None:
+    """The operand that is ``value``, a result, or an element of a tuple that is one."""
+    assert isinstance(value, OpResult | BlockArgument)
+    op, place = value.owner, value.index
+    if isinstance(op, Operation) and (selected := selected_index(op)) is not None:
+        op, place = op.operands[0].owner, selected
+    if not isinstance(op, TorchOp):
+        return None
+    returned = [r.alias for r in op.SCHEMA.returns if r.writes]
+    sources = [a.name for a in op.SCHEMA.arguments if a.writes and [a.alias] == returned]
+    if len(sources) == 1 and isa(source := op.bound().get(sources[0]), SSAValue):
+        return source if source.type == value.type and not reshapes(op) else None
+    if value.type not in op.operand_types:
+        return None
+    try:
+        return next((op.operands[j] for i, j in semantics.returned(op) if i == place), None)
+    except CannotInfer:
+        return None

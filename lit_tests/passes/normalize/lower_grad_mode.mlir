@@ -123,3 +123,20 @@ func.func @other_calls(%x: tensor<3xf32>) {
   %f = torch.aten.exp.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
   fx.output((%e, %f)) : (tensor<3xf32>, tensor<3xf32>) -> ()
 }
+
+// -----
+
+/// An operator may return its operand itself: that is not detached, here where it converts to the dtype that it has.
+// CHECK-LABEL: @itself
+// CHECK:         %d = torch.aten.to.dtype({{%.+}}, torch.float64)
+// CHECK:         torch.aten.cos.default(%x)
+// CHECK:         torch.aten.cos.default(%d)
+func.func @itself(%x: tensor<3xf32>) {
+  %off = fx.call_function @torch.set_grad_enabled(false) : () -> !torch.none
+  %s = torch.aten.to.dtype(%x, torch.float32) : (tensor<3xf32>) -> tensor<3xf32>
+  %d = torch.aten.to.dtype(%x, torch.float64) : (tensor<3xf32>) -> tensor<3xf64>
+  %on = fx.call_function @torch.set_grad_enabled(true) : () -> !torch.none
+  %e = torch.aten.cos.default(%s) : (tensor<3xf32>) -> tensor<3xf32>
+  %f = torch.aten.cos.default(%d) : (tensor<3xf64>) -> tensor<3xf64>
+  fx.output((%e, %f)) : (tensor<3xf32>, tensor<3xf64>) -> ()
+}

@@ -1,0 +1,149 @@
+"""What a model computes with gradients enabled, and what without: as in eager mode, also where C++ switches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd.graph import save_on_cpu
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+import fxc
+
+pytestmark = pytest.mark.filterwarnings("ignore::fxc.errors.FallbackWarning")
+Map = Callable[[torch.Tensor], torch.Tensor]
+
+
+def check(function: Map) -> None:
+    """Compare the gradient of ``function``, compiled for training, perhaps in parts, and by torch.compile, with eager's."""
+    x = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    [expected] = torch.autograd.grad(function(x).sum(), x)
+    torch._dynamo.reset()
+    for compiled in (
+        fxc.compile(function, (x,), training=True, options={"fallback": True}),
+        torch.compile(function, backend="fxc"),
+    ):
+        torch.testing.assert_close(torch.autograd.grad(compiled(x).sum(), x)[0], expected)
+
+
+class Doubled(torch.autograd.Function):
+    """Switches gradients in its forward and in its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            doubled = x * 2
+        ctx.save_for_backward(x)
+        return doubled + x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        [x] = ctx.saved_tensors
+        with torch.enable_grad():
+            factor = x.cos() + 2
+        return grad * factor
+
+
+def sin(x: torch.Tensor) -> torch.Tensor:
+    return checkpoint(torch.sin, x, use_reentrant=False)
+
+
+def sin_twice(x: torch.Tensor) -> torch.Tensor:
+    return checkpoint(lambda y: sin(y).exp(), x, use_reentrant=False)
+
+
+def saved_elsewhere(x: torch.Tensor) -> torch.Tensor:
+    with save_on_cpu():
+        y = checkpoint(sin, x.exp(), use_reentrant=False)
+    return y * x.cos()
+
+
+def constant_gradient(x: torch.Tensor) -> torch.Tensor:
+    [grad] = torch.autograd.grad(Doubled.apply(x).sum(), x)  # type: ignore[no-untyped-call]
+    return grad * x + x * x
+
+
+SWITCHED: dict[str, Map] = {
+    "checkpoint in checkpoint": lambda x: checkpoint(sin, x, use_reentrant=False) * x,
+    "three checkpoints": lambda x: checkpoint(sin_twice, x, use_reentrant=False) * x,
+    "checkpoint in save_on_cpu": saved_elsewhere,
+    "checkpoint, then a branch": lambda x: torch.cond(
+        x.shape[0] > 2, torch.sin, torch.cos, (checkpoint(sin, x, use_reentrant=False),)
+    ),
+    "checkpoint, then a function": lambda x: Doubled.apply(checkpoint(sin, x, use_reentrant=False)),  # type: ignore[no-untyped-call]
+    "function in checkpoint": lambda x: checkpoint(Doubled.apply, x, use_reentrant=False) * x,  # type: ignore[no-untyped-call]
+    "function": lambda x: (Doubled.apply(x) * x).cos() + x,  # type: ignore[no-untyped-call]
+    "gradient of a function": constant_gradient,
+}
+
+
+@pytest.mark.parametrize("name", SWITCHED)
+def test_hooks_and_backwards_leave_gradients_as_they_were(name: str) -> None:
+    check(SWITCHED[name])
+
+
+RETURNED: dict[str, Map] = {
+    "to": lambda x: x.to(torch.float64),
+    "contiguous": lambda x: x.contiguous(),
+    "cpu": lambda x: x.cpu(),
+    "type_as": lambda x: x.type_as(x),
+    "dropout": lambda x: functional.dropout(x, 0.5, training=False),
+    "positive": lambda x: +x,
+    "real": torch.real,
+    "atleast_1d": torch.atleast_1d,
+    "flatten": lambda x: x.flatten(),
+    "broadcast_tensors": lambda x: torch.broadcast_tensors(x.sin(), x)[1],
+    "write": lambda x: (x.detach() + 1).mul_(2),
+    "conversion": lambda x: x.to(torch.float32),
+    "view": lambda x: x.view(3),
+    "detach": lambda x: x.detach(),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_without_gradients_an_operator_may_return_its_operand(name: str) -> None:
+    """Then its result has the operand's gradient, and so has the operand, which is one tensor with it."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.exp()
+        with torch.no_grad():
+            z = RETURNED[name](y)
+        return z * y.cos()
+
+    check(function)
+
+
+class Cubed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 5 * ctx.saved_tensors[0]
+
+
+INSIDE: dict[str, Map] = {
+    "function": lambda x: Cubed.apply(x),  # type: ignore[no-untyped-call]
+    "function in a branch": lambda x: torch.cond(x.sum() > 0, lambda y: Cubed.apply(y), torch.cos, (x,)),  # type: ignore[no-untyped-call]
+    "vmap": lambda x: torch.vmap(torch.sin)(x),
+    "function in vmap": lambda x: torch.vmap(lambda row: row * 2)(Cubed.apply(x)),  # type: ignore[no-untyped-call]
+}
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+@pytest.mark.parametrize("name", INSIDE)
+def test_switches_around_what_traces_record_otherwise(name: str, enabled: bool) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y = x.exp()
+            with torch.set_grad_enabled(enabled):
+                inside = INSIDE[name](x)
+            y = y * inside
+        return y * x + inside * x
+
+    check(function)
