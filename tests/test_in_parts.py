@@ -16,6 +16,7 @@ import torch
 import torch._dynamo
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import fxc
@@ -388,7 +389,7 @@ def _noisy(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return x + torch.randn(3, generator=generator)
 
 
-def _seeded(x: torch.Tensor) -> torch.Tensor:
+def _seeded_noisy(x: torch.Tensor) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         return _noisy(x, generator)
@@ -398,6 +399,56 @@ def test_generators_of_the_model_and_of_the_caller() -> None:
     """No capture draws from one that is an input."""
     x, given, own = torch.zeros(3), torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
     with pytest.warns(FallbackWarning):
-        seeded, noisy = fxc.compile(_seeded, (x,), options=FALLBACK), fxc.compile(_noisy, (x, given), options=FALLBACK)
+        seeded, noisy = fxc.compile(_seeded_noisy, (x,), options=FALLBACK), fxc.compile(_noisy, (x, given), options=FALLBACK)
     for _ in range(2):
-        assert torch.equal(seeded(x), _seeded(x)) and torch.equal(noisy(x, given), _noisy(x, own))
+        assert torch.equal(seeded(x), _seeded_noisy(x)) and torch.equal(noisy(x, given), _noisy(x, own))
+
+
+class _Doubled(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        return result * 2 if func is torch.ops.aten.sin.default else result
+
+
+def _in_mode(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    with _Doubled():
+        return x.sin() + y
+
+
+def _in_double(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.set_default_dtype(torch.float64)
+    ones = torch.ones(3)
+    torch.set_default_dtype(torch.float32)
+    return ones / 3, x + y
+
+
+def _data(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.data = y * 2
+    return x + 1
+
+
+def _of_empty(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    own = torch.empty(0).set_(y)  # type: ignore[arg-type]
+    own.add_(1)
+    return own * 2, x + y
+
+
+HIDDEN: dict[str, Callable[..., Any]] = {
+    "mode": _in_mode,
+    "default dtype": _in_double,
+    "data": _data,
+    "set_": lambda x, y: x.set_(y * 2) + 1,
+    "set_ of an empty tensor": _of_empty,
+    "vector_to_parameters": lambda x, y: nn.utils.vector_to_parameters(y.view(-1), [x]) or x * 2,
+}
+
+
+@pytest.mark.filterwarnings("ignore::fxc.errors.FallbackWarning")
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_traces_do_not_record(name: str) -> None:
+    """By torch.compile, too, which runs such graphs in eager mode."""
+    torch._dynamo.reset()
+    for compiled in (fxc.compile(HIDDEN[name], (X, X), options=FALLBACK), torch.compile(HIDDEN[name], backend="fxc")):
+        given, own = ([X.clone(), X.clone()] for _ in range(2))
+        for _ in range(2):
+            torch.testing.assert_close((compiled(*given), given), (HIDDEN[name](*own), own), rtol=0, atol=1e-6)

@@ -49,7 +49,14 @@ from fxc.frontends.replaced_tensors import replacements_refused
 from fxc.frontends.restore_signature import resign
 from fxc.frontends.state_stores import Place
 from fxc.frontends.stored_values import StoredValues
-from fxc.frontends.unrecorded import SEED_BEFORE, Unrecorded, UnrecordedRefused, seeds_refused, state_read
+from fxc.frontends.unrecorded import (
+    SEED_BEFORE,
+    Unrecorded,
+    UnrecordedRefused,
+    hidden_calls_refused,
+    replaces_memory,
+    state_read,
+)
 from fxc.frontends.user_lines import place_of_error, reason_of
 from fxc.frontends.without_effects import quiet, unchanged, with_forward
 from fxc.program.program import Program
@@ -329,7 +336,7 @@ def _export(
         Texts() as texts,
         IndexedWrites(),
         EagerCalls(),
-        seeds_refused(),
+        hidden_calls_refused(),
         states_as_in_eager(),
         attention_called(),
     ):
@@ -338,6 +345,8 @@ def _export(
         else:
             exported = export_free(module, args, kwargs, dynamic_shapes)
         exported = without_transforms(exported)
+        if any(replaces_memory(node.target) for node in exported.graph.nodes):
+            raise Unrecorded("the memory of a tensor, which the model replaces, is not recorded")
     merge_constants(exported)
     program = import_fx(exported)
     texts.refuse_results(program)
@@ -390,7 +399,7 @@ def _symbolic_trace(
     bound = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).bind(*args, **kwargs)
     bound.apply_defaults()
     absent = {name: None for name, value in bound.arguments.items() if value is None}
-    with seeds_refused():
+    with hidden_calls_refused():
         graph = tracer.trace(model, {**absent, **concrete} or None)
     if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in bound.signature.parameters.values()):
         raise CaptureError("symbolic_trace does not type *args and **kwargs", hint="name each input of forward")
@@ -480,7 +489,7 @@ def _make_fx(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         return tuple(leaves)
 
     trace = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)
-    with UnrecordedRefused(training=False), replacements_refused(model), Texts() as texts, seeds_refused():
+    with UnrecordedRefused(training=False), replacements_refused(model), Texts() as texts, hidden_calls_refused():
         graph = trace(*state.values(), *flat)
     program = import_fx(graph)
     name_state(program, [*state.values(), *flat], state, model)

@@ -22,8 +22,9 @@ from torch.utils._pytree import tree_leaves
 
 from fxc.bridge.tensors import symbolic_parts, type_of
 from fxc.dialects.attributes.types import is_tensor, overlaps, sizes, strides
-from fxc.dialects.torch_ops.effects import COPIES_AT_OFFSET, UNDECLARED_VIEWS
+from fxc.dialects.torch_ops.effects import COPIES_AT_OFFSET, REPLACE_MEMORY, UNDECLARED_VIEWS
 from fxc.frontends.dynamo_graphs import dropped, is_idle
+from fxc.runtime.process_state import SETS
 from fxc.semantics.windows import counts_in_memory, makes_windows, may_write, name_of
 
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
@@ -66,9 +67,9 @@ def is_for_eager(module: GraphModule) -> bool:
 
 
 def _is_lost(node: Node) -> bool:
-    """Whether AOTAutograd decomposes the loss or norm ``node`` to another value or gradient, or to an error."""
+    """Whether AOTAutograd loses what ``node`` does, or decomposes it, a loss or norm, to another value or gradient."""
     name = name_of(node)
-    if name in MISCOUNTED:
+    if name in MISCOUNTED | REPLACE_MEMORY.union(SETS):  # functionalization and compiled code lose the latter
         return True
     has_none = name in DIVIDED and any(0 in value.shape for value in map(_tensor, node.all_input_nodes) if value is not None)
     return (name in TIES or has_none) and _requires_grad(node)

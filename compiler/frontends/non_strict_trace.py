@@ -50,7 +50,7 @@ from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.host_results import FORMATS
 from fxc.frontends.python_state import PythonState
 from fxc.frontends.replaced_tensors import replacements_refused
-from fxc.frontends.unrecorded import is_unrecorded, seeds_refused, state_read
+from fxc.frontends.unrecorded import hidden_calls_refused, is_unrecorded, replaces_memory, state_read
 
 _export_utils: Any = export_utils
 _LIFT, _DETACH = torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.detach_.default
@@ -199,7 +199,7 @@ class _Trace:
             stack.enter_context(self.recorder.calls())
             stack.enter_context(_Switches(self.recorder))
             stack.enter_context(EagerCalls())
-            stack.enter_context(seeds_refused())
+            stack.enter_context(hidden_calls_refused())
             reads = stack.enter_context(state_read())
             stack.enter_context(self.recorder)
             dynamo = sys.modules.get("torch._dynamo")
@@ -338,7 +338,7 @@ class _Recorder(ProxyTorchDispatchMode):
     def record(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func is torch.ops.aten.lift_fresh.default:
             return self.lifted(*args)
-        if not is_overload(func) or func.namespace != "aten" or func is _LIFT:
+        if not is_overload(func) or func.namespace != "aten" or func is _LIFT or replaces_memory(func):
             raise _NotPlain(f"{func}")
         is_made = func is _DETACH and self.argument(args[0]).target is _LIFT
         if torch.Tag.data_dependent_output in func.tags or (torch.Tag.inplace_view in func.tags and not is_made):

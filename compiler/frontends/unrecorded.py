@@ -12,20 +12,23 @@ from typing import Any, cast
 import torch
 from torch.cuda import random as cuda_random
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from fxc.dialects.torch_ops.effects import REPLACE_MEMORY
 from fxc.errors import TORCH_COMPILE, CaptureError
-from fxc.runtime.process_state import READS
+from fxc.runtime.process_state import READS, SETS
 
 SEED_BEFORE = f"seed before the call, or use {TORCH_COMPILE}"
 
 
 @contextmanager
-def seeds_refused() -> Generator[None, None, None]:
+def hidden_calls_refused() -> Generator[None, None, None]:
     """CaptureError where this thread seeds a generator of the process, or sets its state, even if the model catches the error.
 
     PyTorch's tracers may do so, as they restore the state. No mode of PyTorch sees these calls; PyTorch's Python functions make
-    them through the globals that are replaced here.
+    them through the globals that are replaced here. Unrecorded where the model enters a ``TorchDispatchMode``: a trace before
+    dispatch does not see what it changes.
     """
     thread, refused = threading.get_ident(), list[CaptureError]()
 
@@ -40,6 +43,13 @@ def seeds_refused() -> Generator[None, None, None]:
 
         return run
 
+    enter = TorchDispatchMode.__enter__
+
+    def enter_if_of_torch(mode: TorchDispatchMode) -> TorchDispatchMode:
+        if threading.get_ident() == thread and type(mode).__module__.partition(".")[0] not in ("torch", "fxc"):
+            raise Unrecorded(f"{type(mode).__name__}, a mode of dispatch, may change what operators compute")
+        return enter(mode)
+
     known = torch.default_generator
     methods: dict[str, Any] = {name: watched(getattr(known, name)) for name in ("manual_seed", "seed", "set_state")}
     methods |= {name: getattr(known, name) for name in ("get_state", "initial_seed")}
@@ -47,6 +57,7 @@ def seeds_refused() -> Generator[None, None, None]:
     replaced: list[tuple[Any, str, Any]] = [
         (torch, "default_generator", generator),
         (torch.random, "default_generator", generator),
+        (TorchDispatchMode, "__enter__", enter_if_of_torch),
         (cuda_random, "_lazy_call", watched(cast("Any", cuda_random)._lazy_call)),
     ]
     with ExitStack() as stack:
@@ -60,10 +71,13 @@ def seeds_refused() -> Generator[None, None, None]:
 
 @contextmanager
 def state_read() -> Generator[dict[str, int], None, None]:
-    """A context that yields what functions (``READS``) have told the model in this thread, not what they have told PyTorch."""
+    """A context that yields what functions (``READS``) have told the model in this thread, not what they have told PyTorch.
+
+    Unrecorded where the model sets state of the process (``SETS``).
+    """
     thread, reads = threading.get_ident(), dict[str, int]()
-    functions = {name: getattr(torch, name) for name in READS}
-    outside = {name: function() for name, function in functions.items()}  # a model may have switched it itself
+    functions = {name: getattr(torch, name) for name in (*READS, *SETS)}
+    outside = {name: functions[name]() for name in READS}  # a model may have switched it itself
 
     def watched(name: str, function: Callable[[], int]) -> Callable[[], int]:
         def read() -> int:
@@ -74,8 +88,16 @@ def state_read() -> Generator[dict[str, int], None, None]:
 
         return read
 
+    def refused(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() == thread and _is_of_model(sys._getframe(1)):
+                raise Unrecorded(f"torch.{name} sets state of the process, which is not recorded")
+            return function(*args, **kwargs)
+
+        return write
+
     for name, function in functions.items():
-        setattr(torch, name, watched(name, function))
+        setattr(torch, name, (watched if name in READS else refused)(name, function))
     try:
         yield reads
     finally:
@@ -116,7 +138,7 @@ _REQUIRES_GRAD: tuple[Any, ...] = (torch.Tensor.requires_grad_, torch.Tensor.req
 
 
 class Unrecorded(NotImplementedError):
-    """A hook on a gradient, of which Dynamo runs one on an input outside of its graph, a backward, or stored elements."""
+    """Data of a tensor that is assigned, a hook, of which Dynamo runs one on an input outside of its graph, or a backward."""
 
 
 class FlagRead(Unrecorded):
@@ -133,11 +155,11 @@ _EFFECTS = frozenset[Any]([*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward])
 
 
 class UnrecordedRefused(TorchFunctionMode):
-    """Raise CaptureError where the data of a tensor is assigned, Unrecorded for other calls that a trace loses.
+    """Raise Unrecorded for calls that a trace loses.
 
-    These are hooks, ``backward``, which adds to ``grad`` of parameters, parameters that no longer require a gradient or do so
-    now, stored elements, and flags (``FlagRead``). ``training``: also operators without a gradient inside of autocast, as
-    torch.export loses switches of grad mode there.
+    These are assignments to the data of a tensor, hooks, ``backward``, which adds to ``grad`` of parameters, parameters that
+    no longer require a gradient or do so now, stored elements, and flags (``FlagRead``). ``training``: also operators without a
+    gradient inside of autocast, as torch.export loses switches of grad mode there.
     """
 
     def __init__(self, training: bool) -> None:
@@ -146,10 +168,7 @@ class UnrecordedRefused(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if _is_data_set(func):
-            raise CaptureError(
-                "the model assigns to the data of a tensor, which no trace records",
-                hint=f"write to it with copy_, compute a new tensor, or use {TORCH_COMPILE}",
-            )
+            raise Unrecorded("the model assigns to the data of a tensor, which is not recorded")
         if func in _METHODS and (func.__name__ in _HOOKS or args[0].layout not in (torch.strided, torch.jagged)):
             raise Unrecorded(f"{func.__name__} is not recorded")
         if func is torch.Tensor.backward:
@@ -193,6 +212,11 @@ def is_unrecorded(function: Any) -> bool:
         or function in _EFFECTS
         or (function in (*_FLAGS, _VERSION) and _is_of_model(sys._getframe(1), function))
     )
+
+
+def replaces_memory(target: Any) -> bool:
+    """Whether an operator gives a tensor other memory, which traces record and the IR cannot. No mode sees ``set_`` called."""
+    return getattr(getattr(target, "overloadpacket", None), "__name__", "") in REPLACE_MEMORY
 
 
 def _is_data_set(function: Any) -> bool:

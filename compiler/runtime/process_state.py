@@ -13,6 +13,18 @@ READS = (
 )
 """The functions, by name."""
 
+SETS = (
+    "set_default_dtype",
+    "set_default_device",
+    "set_default_tensor_type",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_threads",
+    "set_deterministic_debug_mode",
+    "use_deterministic_algorithms",
+)
+"""Functions that set such state, by name."""
+
 Reads = tuple[tuple[str, int], ...]
 """``(name, value)`` for each function that a model has called."""
 

@@ -35,7 +35,7 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.base import drops_nothing
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
+from fxc.dialects.torch_ops.effects import REPLACE_MEMORY, UNDECLARED_VIEWS
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_under_conditions
@@ -128,6 +128,8 @@ class _Interpreter(ReferenceInterpreter):
         return results
 
     def functional(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
+        if isinstance(op, TorchOp) and op.operator.split(".")[1] in REPLACE_MEMORY:
+            raise CaptureError(f"{op.operator} gives a tensor other memory, which the IR cannot", hint=_COPY)
         if isinstance(op, ConstantOp) and op in self.constants:
             return [torch.ops.aten.lift_fresh_copy.default(self.constants[op])]
         if not isinstance(op, TorchOp):
@@ -292,6 +294,7 @@ class _Tracer:
                 return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, FUNCTIONAL)
 
 
+_COPY = f"write to it with copy_, compute a new tensor, or use {TORCH_COMPILE}"
 _WAY_OUT = f"pass all of the memory and take the tensor of it in the model, or use {TORCH_COMPILE}"
 
 

@@ -119,6 +119,9 @@ RESHAPED_IN_PLACE = frozenset(
 )  # fmt: skip
 """Operators of ``aten`` that change sizes or strides of the tensor that they write."""
 
+REPLACE_MEMORY = frozenset({"set_", "set_data"})
+"""Those that give it other memory, as an assignment to its ``data`` does."""
+
 FRESH_COMPOSITES = frozenset(
     {
         "linear", "matmul", "linalg_matmul", "inner", "outer", "bilinear", "conv1d", "conv2d", "conv3d", "conv1d.padding",
