@@ -127,7 +127,7 @@ class KernelGroups(Groups):
         self._structures = Structures()
         function = ops[0].parent_op() if ops else None
         self.updates = set(new_values(function)) if isinstance(function, FuncOp) else set()
-        self._aliasing = dict[Operation, bool]()
+        self._aliasing, self._elements = dict[Operation, bool](), dict[Operation, int]()
         super().__init__(ops)
 
     def is_member(self, op: Operation) -> bool:
@@ -296,10 +296,12 @@ class KernelGroups(Groups):
 
     def _loops(self, op: Operation) -> int:
         """The number of elements that a stage ending in ``op`` computes."""
-        if (updates := updates_shape(op)) is not None:
-            return math.prod(updates)
-        value = next(value for value in op.operands if is_tensor(value.type)) if is_reduction(op) else op.results[0]
-        return self._sizes.elements(value.type)
+        if op not in self._elements:
+            reads = (value for value in op.operands if is_tensor(value.type))
+            value = next(reads) if is_reduction(op) else op.results[0]
+            updates = updates_shape(op)
+            self._elements[op] = self._sizes.elements(value.type) if updates is None else math.prod(updates)
+        return self._elements[op]
 
     def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
         before, after, both = self.border(producer).extent, self.border(consumer).extent, joined.extent
