@@ -147,3 +147,32 @@ def test_switches_around_what_traces_record_otherwise(name: str, enabled: bool) 
         return y * x + inside * x
 
     check(function)
+
+
+VIEWS: dict[str, Map] = {
+    "view": lambda x: x.view(1, 3),
+    "row": lambda x: x[0],
+    "expansion": lambda x: x.expand(2, 3),
+    "detached": lambda x: x.detach(),
+    "view of detached": lambda x: x.detach().view(1, 3),
+    "conversion": lambda x: x.to(torch.float64),
+}
+
+
+@pytest.mark.parametrize("of_input", [False, True])
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_without_gradients_among_the_results(name: str, of_input: bool) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x if of_input else x.sin()
+        with torch.no_grad():
+            return VIEWS[name](y), y
+
+    x = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    torch._dynamo.reset()
+    found = []
+    for called in (function, torch.compile(function, backend="fxc"), fxc.compile(function, (x,), training=True)):
+        results = called(x)
+        found.append(torch.autograd.grad(sum(each.sum() for each in results if each.requires_grad), x)[0])
+    torch.testing.assert_close(found[1:], [found[0], found[0]])
+    flags = ([each.requires_grad for each in called(x)] for called in (function, torch.compile(function, backend="fxc")))
+    assert next(flags) == next(flags)

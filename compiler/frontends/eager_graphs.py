@@ -61,6 +61,7 @@ def is_for_eager(module: GraphModule) -> bool:
         or _uses_number_of_written(module)
         or _returns_overlapping_input(module)
         or _returns_view_of_function(module)
+        or _returns_view_without_gradient(module)
     ):
         return True
     return _writes_overlapping_windows(module)
@@ -193,6 +194,13 @@ def _returns_overlapping_input(module: GraphModule) -> bool:
     results = [leaf for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)]
     views = [*results, *(dropped(node) for node in graph.nodes if is_idle(node))]  # a result may be a view of a removed dropout
     return any(value is not None and _storage(value) in wanted for value in map(_tensor, views))
+
+
+def _returns_view_without_gradient(module: GraphModule) -> bool:
+    """Whether a result is a view that was made under ``no_grad``, a leaf for autograd: AOTAutograd makes it with a gradient."""
+    results = [leaf for leaf in tree_leaves(module.graph.output_node().args) if isinstance(leaf, Node)]
+    values = map(_tensor, (node for node in results if node.op != "placeholder"))
+    return any(value is not None and value._is_view() and value.is_leaf and value.requires_grad for value in values)
 
 
 def _returns_view_of_function(module: GraphModule) -> bool:

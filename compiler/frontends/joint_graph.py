@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from fxc.bridge.location import node_name
@@ -21,7 +21,7 @@ from fxc.bridge.nesting import INPUTS, NAMES, OUTPUTS
 from fxc.bridge.values import is_sequence
 from fxc.dialects.attributes.values import int_attr, leaves, str_attr
 from fxc.dialects.autodiff import FORWARD_RESULTS, HELD, PART, TANGENT, WRITTEN
-from fxc.dialects.base.effects import has_side_effect
+from fxc.dialects.base.effects import aliases, has_side_effect
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import copy_names
@@ -71,13 +71,20 @@ def import_joint(joint: GraphModule, forward_results: int, held: Collection[int]
     for node in joint.graph.nodes:
         if node.op not in ("placeholder", "output", "get_attr"):
             _mark(node, ops, policies)
-    # Replace detach: autograd does not see a joint graph, so it is an alias, which more equations know.
-    for op in [op for op in function.walk() if op.name == "torch.aten.detach.default"]:
+    # Replace detach: autograd does not see a joint graph, so it is an alias, which more equations know. It sees the results.
+    for op in [op for op in function.walk() if op.name == "torch.aten.detach.default" and not _is_returned(op.results[0])]:
         alias = torch_op("aten.alias.default").build_call([op.operands[0]], {}, op.result_types, location=op.location)
         alias.attributes.update(op.attributes)
         copy_names(op.results, alias.results)
         Rewriter.replace_op(op, alias)
     return program
+
+
+def _is_returned(value: SSAValue) -> bool:
+    """Whether ``value``, or a view of it, is a result of the graph."""
+    users = {use.operation for use in value.uses}
+    views = (op.results[index] for op in users for index, source in aliases(op) if source is value)
+    return any(isinstance(op, OutputOp) for op in users) or any(map(_is_returned, views))
 
 
 def name_as_written(program: Program, joint: GraphModule, graph: GraphModule) -> None:

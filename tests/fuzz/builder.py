@@ -20,6 +20,13 @@ MOST_ELEMENTS, LARGEST = 4000, 1e3
 """Of a value. Larger ones take time, and lose digits when they meet small ones."""
 
 
+_CHECKPOINT = "torch.utils.checkpoint.checkpoint(lambda: {}, use_reentrant=False)"
+FORMS = (
+    *["{}{}"] * 7, "with torch.no_grad(): {}{}", "{}" + _CHECKPOINT, "{}" + _CHECKPOINT.format(_CHECKPOINT),
+)  # fmt: skip
+"""Statements; the gaps are for the name of the value with the equals sign, and for its expression."""
+
+
 class Skip(Exception):
     """No value of the program fits the step."""
 
@@ -148,19 +155,25 @@ class Builder:
 
     def emit(self, operator: str, code: str, *, moves: bool = False, exact: bool | None = None) -> None:
         """A step that makes a value. ``moves``: each element of the result is one of an operand, or a constant."""
+        name = f"v{len(self.steps)}"
+        statement = self._form().format(f"{name} = ", code)
         try:
-            result = eval(code, self.scope)
+            exec(statement, self.scope)
         except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
             raise Skip from None
+        result = self.scope.pop(name)
         if not isinstance(result, torch.Tensor) or not is_fit(result):
             raise Skip
-        name = f"v{len(self.steps)}"
         if exact is None:
             exact = all(value.exact for value in self.taken) and (moves or not is_inexact(result.dtype))
         self._used()
-        self.steps.append(Step(operator, f"{name} = {code}"))
+        self.steps.append(Step(operator, statement))
         self.scope[name] = result
         self.values.append(Value(name, result, exact))
+
+    def _form(self) -> str:
+        """How a value is made where gradients are enabled: more often as it is, else without, or by checkpoints."""
+        return self.of(FORMS) if torch.is_grad_enabled() else FORMS[0]
 
     def write(self, operator: str, code: str, target: Value, *, moves: bool = False, view: str = "", reads: str = "") -> None:
         """A step that writes to ``target``, or to ``view`` of it, while it reads ``reads``."""
@@ -205,7 +218,7 @@ class Builder:
     def finished(self) -> Program:
         made = self.values[len(self.inputs) :]
         results = [value.name for value in made if value.name not in self.used]
-        if not results or self.draw(st.integers(0, 3)) == 3:
+        for _ in range(self.draw(st.sampled_from([0, 0, 0, 1, 2])) or not results):  # values of others' memory, too
             results.append(self.of(list(reversed(self.values))).name)
         return Program(
             self.route, tuple(self.inputs), tuple(self.steps), tuple(dict.fromkeys(results)), self.sizes, self.numbers

@@ -19,6 +19,8 @@ def reductions(program: Program) -> Iterator[Program]:
     for i in reversed(range(len(steps))):
         target, operands = target_of(steps[i]), NAME.findall(steps[i].code.partition(" = ")[2] or steps[i].code)
         rest = (*steps[:i], *steps[i + 1 :])
+        for simpler in simpler_forms(steps[i].code):
+            yield replace(program, steps=(*steps[:i], Step(steps[i].operator, simpler), *steps[i + 1 :]))
         if target is None:
             yield without_dead(replace(program, steps=rest))
         for operand in dict.fromkeys(operands) if target else ():
@@ -32,6 +34,14 @@ def reductions(program: Program) -> Iterator[Program]:
             yield replace(program, inputs=tuple(simpler if other is item else other for other in program.inputs))
     if len(program.sizes) > 1:
         yield from (replace(program, sizes=(pair,)) for pair in program.sizes)
+
+
+def simpler_forms(code: str) -> Iterator[str]:
+    """``code`` with gradients enabled, or with a checkpoint less."""
+    yield from (code.replace(form, "", 1) for form in ("with torch.no_grad(): ",) if form in code)
+    found = re.fullmatch(r"(v\d+ = )torch\.utils\.checkpoint\.checkpoint\(lambda: (.*), use_reentrant=False\)", code)
+    if found:
+        yield found[1] + found[2]
 
 
 def simpler_inputs(item: Input) -> Iterator[Input]:
@@ -54,7 +64,7 @@ def simpler_inputs(item: Input) -> Iterator[Input]:
 
 def target_of(step: Step) -> str | None:
     """The name that a step gives, None for a write."""
-    found = re.match(r"(v\d+) = ", step.code)
+    found = re.match(r"(?:with torch\.no_grad\(\): )?(v\d+) = ", step.code)
     return found[1] if found else None
 
 
