@@ -48,7 +48,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import TorchOp
-from fxc.dialects.torch_ops.base import leaves_memory_alone
+from fxc.dialects.torch_ops.base import drops_nothing, leaves_memory_alone
 from fxc.dialects.torch_ops.effects import DETACHES, UNDECLARED_VIEWS
 from fxc.passes.analysis.memory import representative, unite
 from fxc.passes.analysis.requires_grad import ARGUMENT, marked
@@ -201,6 +201,6 @@ def _is_differentiable(value: SSAValue) -> bool:
 
 
 def _written(op: Operation) -> list[SSAValue]:
-    if op.has_trait(IsTerminator) or leaves_memory_alone(type(op)):
+    if op.has_trait(IsTerminator) or leaves_memory_alone(type(op)) or (isinstance(op, TorchOp) and drops_nothing(op)):
         return []
     return [value for value in writes(op) or () if is_mutable(value.type)]

@@ -72,6 +72,8 @@ class Builder:
         self.scope: dict[str, Any] = {"torch": torch, "F": F}
         self.taken: list[Value] = []
         self.used: set[str] = set()
+        self.recomputed: set[int] = set()
+        """Memory that a checkpoint reads again in the backward, which computes something else if it was written."""
 
     # choices
 
@@ -156,7 +158,8 @@ class Builder:
     def emit(self, operator: str, code: str, *, moves: bool = False, exact: bool | None = None) -> None:
         """A step that makes a value. ``moves``: each element of the result is one of an operand, or a constant."""
         name = f"v{len(self.steps)}"
-        statement = self._form().format(f"{name} = ", code)
+        form = self._form()
+        statement = form.format(f"{name} = ", code)
         try:
             exec(statement, self.scope)
         except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
@@ -170,6 +173,8 @@ class Builder:
         self.steps.append(Step(operator, statement))
         self.scope[name] = result
         self.values.append(Value(name, result, exact))
+        if "checkpoint" in form:
+            self.recomputed.update(value.tensor.untyped_storage().data_ptr() for value in self.taken)
 
     def _form(self) -> str:
         """How a value is made where gradients are enabled: more often as it is, else without, or by checkpoints."""
@@ -181,6 +186,8 @@ class Builder:
         sharing = [value for value in self.values if value.tensor.untyped_storage().data_ptr() == memory]
         # PyTorch refuses most writes to elements that lie on each other; what it forgets to refuse, fxc may
         if any(overlaps_itself(value.tensor) for value in sharing if value is target or value.name in self.input_names):
+            raise Skip
+        if memory in self.recomputed:
             raise Skip
         # an integer view of a leaf is written behind autograd's back
         if not target.tensor.requires_grad and any(value.tensor.requires_grad for value in sharing):

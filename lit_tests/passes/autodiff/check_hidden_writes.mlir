@@ -57,3 +57,13 @@ func.func @either(%x: tensor<4xf32>, %a: tensor<4xf32>) -> (tensor<4xf32>, tenso
   %u = torch.aten.mul_.Tensor(%w, 2) : (tensor<4xf32>) -> tensor<4xf32>
   func.return %h, %w : tensor<4xf32>, tensor<4xf32>
 }
+
+/// A dropout that drops nothing does not write.
+// CHECK-LABEL: @idle
+// CHECK:         torch.aten.dropout_.default
+func.func @idle(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %d = torch.aten.detach.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %y = torch.aten.dropout_.default(%d, 0.0, true) : (tensor<4xf32>) -> tensor<4xf32>
+  %z = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %y, %z : tensor<4xf32>, tensor<4xf32>
+}
