@@ -66,6 +66,18 @@ def constant_gradient(x: torch.Tensor) -> torch.Tensor:
     return grad * x + x * x
 
 
+class Slope(torch.nn.Module):
+    """The derivative with respect to its weight, a constant for autograd."""
+
+    def __init__(self, create_graph: bool) -> None:
+        super().__init__()
+        self.weight, self.create_graph = torch.nn.Parameter(torch.tensor([0.5, 2.0, 1.0]).double()), create_graph
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        [grad] = torch.autograd.grad((x * self.weight).sin().sum(), [self.weight], create_graph=self.create_graph)
+        return grad * x * self.weight
+
+
 SWITCHED: dict[str, Map] = {
     "checkpoint in checkpoint": lambda x: checkpoint(sin, x, use_reentrant=False) * x,
     "three checkpoints": lambda x: checkpoint(sin_twice, x, use_reentrant=False) * x,
@@ -176,3 +188,42 @@ def test_views_without_gradients_among_the_results(name: str, of_input: bool) ->
     torch.testing.assert_close(found[1:], [found[0], found[0]])
     flags = ([each.requires_grad for each in called(x)] for called in (function, torch.compile(function, backend="fxc")))
     assert next(flags) == next(flags)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_derivatives_inside_of_a_model(create_graph: bool) -> None:
+    x = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    model = Slope(create_graph)
+    compiled = fxc.compile(model, (x,), training=True, options={"fallback": True})
+    inputs = (x, model.weight)
+    found, expected = (torch.autograd.grad(called(x).sum(), inputs) for called in (compiled, model))
+    torch.testing.assert_close(found, expected)
+
+
+def left_off(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    torch.set_grad_enabled(False)
+    return x * y
+
+
+def learned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x * y.requires_grad_()
+
+
+def constant(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.requires_grad_(False) * y
+
+
+@pytest.mark.parametrize("function", [left_off, learned, constant])
+def test_what_a_call_leaves(function: Callable[..., torch.Tensor]) -> None:
+    """Grad mode, and whether inputs require a gradient. A compilation leaves both as they were."""
+    states = []
+    given = [torch.ones(3, requires_grad=True), torch.ones(3)]
+    for called in (function, fxc.compile(function, given, training=True, options={"fallback": True})):
+        assert torch.is_grad_enabled() and [each.requires_grad for each in given] == [True, False]
+        x, y = torch.ones(3, requires_grad=True), torch.ones(3)
+        try:
+            result = called(x, y)
+            states.append((torch.is_grad_enabled(), result.requires_grad, x.requires_grad, y.requires_grad))
+        finally:
+            torch.set_grad_enabled(True)
+    assert states[0] == states[1]

@@ -139,6 +139,7 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
             attention_by_scores(),
             inference_as_no_grad(),
             loops_separated(),
+            torch.set_grad_enabled(torch.is_grad_enabled()),  # a model may leave another mode
         ):
             if route.name == "symbolic_trace":
                 return _symbolic_trace(model, args, kwargs, route.concrete_args, route.tracer)
@@ -327,7 +328,7 @@ def _export(
         with_forward(module, run) if kinds else contextlib.nullcontext(),
         compile_lock(dynamo=True),
         watched(module, args, kwargs) as assigned,
-        results_checked(module),
+        results_checked(module, training),
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
         grad_mode_recorded(),

@@ -17,6 +17,7 @@ from fxc.bridge.values import SYMBOLIC_NUMBERS, attribute_of, is_dict, is_sequen
 from fxc.dialects.attributes.values import SSA, FunctionAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError, nearest
 from fxc.frontends.python_state import variables_of
+from fxc.frontends.unrecorded import Unrecorded
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
@@ -111,9 +112,16 @@ def _check_dimensions(name: str, value: Any, shapes: Any) -> None:
 
 
 @contextmanager
-def results_checked(module: torch.nn.Module) -> Generator[None, None, None]:
-    """``checked_results`` of each call of ``module`` in this context."""
-    handle = module.register_forward_hook(lambda module, _args, result: checked_results(module, result))
+def results_checked(module: torch.nn.Module, training: bool) -> Generator[None, None, None]:
+    """``checked_results`` of each call of ``module`` in this context. Unrecorded if it switches grad mode in ``training``."""
+    gradients = torch.is_grad_enabled()
+
+    def check(module: torch.nn.Module, _args: Any, result: Any) -> Any:
+        if training and torch.is_grad_enabled() != gradients:
+            raise Unrecorded("that the model switches grad mode for what follows its call is not recorded")
+        return checked_results(module, result)
+
+    handle = module.register_forward_hook(check)
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ import pickle
 import warnings
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class CompiledInParts(Compiled):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         keeps_mode = self.training or isinstance(self.reason.__cause__, FlagRead)
-        gradients = torch.set_grad_enabled(keeps_mode and torch.is_grad_enabled())
+        gradients = nullcontext() if keeps_mode else torch.no_grad()  # a model may leave another mode
         with in_modes(self.model, self.modes), gradients, _dynamo_as_in_eager():
             return self._run(*args, **kwargs)
 
@@ -104,7 +104,7 @@ def compiled_in_parts(
     plain = [value for value in restored if not is_traceable_wrapper_subclass(value)]
     try:
         copied = tree_map(_copied, (tuple(args), dict(kwargs)))
-        with unchanged(plain), quiet():
+        with unchanged(plain), quiet(), torch.set_grad_enabled(torch.is_grad_enabled()):
             made(*copied[0], **copied[1])
     except Exception as error:
         if (failure := _failure(model, (tuple(args), dict(kwargs)), plain)) is not None:

@@ -285,7 +285,7 @@ class _Recorder(ProxyTorchDispatchMode):
         self.enter_stack = []
         self.graph = Graph()
         self.nodes: MutableMapping[torch.Tensor, Node] = WeakTensorKeyDictionary()
-        self.is_whole = True
+        self.is_whole, self.gradients = True, torch.is_grad_enabled()
         self.first_input: Node | None = None
         self.constants = list[tuple[Node, torch.Tensor]]()
         self.paths = {id(each): path for path, each in modules_of(module)}
@@ -340,6 +340,8 @@ class _Recorder(ProxyTorchDispatchMode):
             return self.lifted(*args)
         if not is_overload(func) or func.namespace != "aten" or func is _LIFT or replaces_memory(func):
             raise _NotPlain(f"{func}")
+        if torch.is_grad_enabled() != self.gradients:
+            raise _NotPlain(f"{func} in a backward, or a hook")
         is_made = func is _DETACH and self.argument(args[0]).target is _LIFT
         if torch.Tag.data_dependent_output in func.tags or (torch.Tag.inplace_view in func.tags and not is_made):
             raise _NotPlain(f"{func}")

@@ -10,7 +10,9 @@ from types import FrameType
 from typing import Any, cast
 
 import torch
+from torch._C import _TorchDispatchModeKey
 from torch.cuda import random as cuda_random
+from torch.fx.experimental.proxy_tensor import get_proxy_slot
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -157,9 +159,9 @@ _EFFECTS = frozenset[Any]([*_METHODS, *_REQUIRES_GRAD, torch.Tensor.backward])
 class UnrecordedRefused(TorchFunctionMode):
     """Raise Unrecorded for calls that a trace loses.
 
-    These are assignments to the data of a tensor, hooks, ``backward``, which adds to ``grad`` of parameters, parameters that
-    no longer require a gradient or do so now, stored elements, and flags (``FlagRead``). ``training``: also operators without a
-    gradient inside of autocast, as torch.export loses switches of grad mode there.
+    These are assignments to the data of a tensor, hooks, ``backward``, which adds to ``grad`` of parameters, parameters and
+    inputs that no longer require a gradient or do so now, stored elements, and flags (``FlagRead``). ``training``: also
+    operators without a gradient inside of autocast, as torch.export loses switches of grad mode there.
     """
 
     def __init__(self, training: bool) -> None:
@@ -177,12 +179,12 @@ class UnrecordedRefused(TorchFunctionMode):
             raise FlagRead(f"what the model computes depends on {_name_of(func)} of a tensor")
         if func == _VERSION and _is_of_model(sys._getframe(1), func):
             raise CaptureError("the model reads the version of a tensor, which each write changes", hint="count in a buffer")
-        before = _parameter_requires_grad(func, args)
+        before = args[0].requires_grad if func in _REQUIRES_GRAD and _is_given(args[0]) else None
         result = func(*args, **(kwargs or {}))
         if self._gradients and not torch.is_grad_enabled() and _loses((args, kwargs), result):
             raise Unrecorded(f"{_name_of(func)} without a gradient inside of autocast is not recorded")
         if before is not None and args[0].requires_grad != before:
-            raise Unrecorded("whether a parameter requires a gradient is not recorded")
+            raise Unrecorded("whether a parameter or an input requires a gradient is not recorded")
         return result
 
 
@@ -200,9 +202,11 @@ def _name_of(function: Any) -> str:
     return function.__name__ if function.__name__ != "__get__" else function.__self__.__name__
 
 
-def _parameter_requires_grad(function: Any, args: Any) -> bool | None:
-    """The flag of a parameter that ``function`` sets; None if it sets none."""
-    return args[0].requires_grad if function in _REQUIRES_GRAD and isinstance(args[0], torch.nn.Parameter) else None
+def _is_given(tensor: torch.Tensor) -> bool:
+    """Whether ``tensor`` exists before the call that is traced: a parameter, a buffer or an input."""
+    mode: Any = cast("Any", torch)._ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
+    found: Any = None if mode is None else cast("Any", get_proxy_slot)(tensor, mode.tracer, None)
+    return isinstance(tensor, torch.nn.Parameter) or (found is not None and found.proxy.node.op == "placeholder")
 
 
 def is_unrecorded(function: Any) -> bool:
