@@ -168,18 +168,23 @@ VIEWS: dict[str, Map] = {
     "detached": lambda x: x.detach(),
     "view of detached": lambda x: x.detach().view(1, 3),
     "conversion": lambda x: x.to(torch.float64),
+    "window": lambda x: x.unfold(0, 2, 1),
 }
 
 
+@pytest.mark.parametrize("of_view", [False, True])
 @pytest.mark.parametrize("of_input", [False, True])
 @pytest.mark.parametrize("name", VIEWS)
-def test_views_without_gradients_among_the_results(name: str, of_input: bool) -> None:
+def test_views_without_gradients_among_the_results(name: str, of_input: bool, of_view: bool) -> None:
+    """``of_view``: the input is a view itself, of a tensor without a gradient."""
+
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x if of_input else x.sin()
         with torch.no_grad():
             return VIEWS[name](y), y
 
-    x = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    made = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64)
+    x = (made.view(3) if of_view else made).requires_grad_()
     torch._dynamo.reset()
     found = []
     for called in (function, torch.compile(function, backend="fxc"), fxc.compile(function, (x,), training=True)):
@@ -227,3 +232,17 @@ def test_what_a_call_leaves(function: Callable[..., torch.Tensor]) -> None:
         finally:
             torch.set_grad_enabled(True)
     assert states[0] == states[1]
+
+
+def test_as_strided_of_what_has_no_gradient() -> None:
+    """Where constants make the graph be traced again, and views be those of their bases."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        strided = (x.view(torch.float64).as_strided((2,), (2,), 0), x.detach().view(1, 3).as_strided((2,), (2,), 0))
+        return x, *strided, x.gather(0, torch.tensor([1, 0, 2]))
+
+    x = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    results = fxc.compile(function, (x,), training=True)(x)
+    assert (
+        [each.requires_grad for each in results] == [each.requires_grad for each in function(x)] == [True, False, False, True]
+    )

@@ -197,10 +197,17 @@ def _returns_overlapping_input(module: GraphModule) -> bool:
 
 
 def _returns_view_without_gradient(module: GraphModule) -> bool:
-    """Whether a result is a view that was made under ``no_grad``, a leaf for autograd: AOTAutograd makes it with a gradient."""
-    results = [leaf for leaf in tree_leaves(module.graph.output_node().args) if isinstance(leaf, Node)]
-    values = map(_tensor, (node for node in results if node.op != "placeholder"))
-    return any(value is not None and value._is_view() and value.is_leaf and value.requires_grad for value in values)
+    """Whether a result is a view that was made under ``no_grad``: AOTAutograd makes it with a gradient.
+
+    For autograd it is a leaf, or a view of what an input that requires a gradient is a view of.
+    """
+    graph = module.graph
+    inputs = [_tensor(node) for node in graph.find_nodes(op="placeholder")]
+    learned = {_storage(value) for value in inputs if value is not None and value.requires_grad}
+    results = [leaf for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)]
+    values = map(_tensor, (node for node in results if node.op != "placeholder" and name_of(node) != "detach"))
+    leaves = (value for value in values if value is not None and value._is_view() and value.grad_fn is None)
+    return any(value.requires_grad or _storage(value) in learned for value in leaves)
 
 
 def _returns_view_of_function(module: GraphModule) -> bool:

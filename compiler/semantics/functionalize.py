@@ -35,7 +35,7 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.base import drops_nothing
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.dialects.torch_ops.effects import REPLACE_MEMORY, UNDECLARED_VIEWS
+from fxc.dialects.torch_ops.effects import DETACHES, REPLACE_MEMORY, UNDECLARED_VIEWS
 from fxc.errors import TORCH_COMPILE, CaptureError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_under_conditions
@@ -141,7 +141,8 @@ class _Interpreter(ReferenceInterpreter):
         if op.operator == "aten.detach_.default" and _is_written_later(op.results[0]):
             return self.call_instead(op, _detach_in_place, env)
         if op.operator == "aten.as_strided.default":
-            return self.call_instead(op, self.as_strided, env)
+            has_gradient = not _is_cut(op.operands[0])
+            return self.call_instead(op, self.as_strided if has_gradient else lambda *of: _cut(self.as_strided(*of)), env)
         if op.operator == "aten.reshape.default":
             with self.known_sharing(op):
                 return self.call_instead(op, _reshape, env)
@@ -346,6 +347,20 @@ def _is_whole(base: FunctionalTensor, view: FunctionalTensor) -> bool:
 def _is_lifted(value: SSAValue) -> bool:
     """Whether ``value`` is a new tensor of a constant, as ``torch.tensor`` makes: it has no past that ``detach_`` could cut."""
     return isinstance(value.owner, TorchOp) and value.owner.operator == "aten.lift_fresh_copy.default"
+
+
+_NO_GRADIENT = DETACHES | {"aten.view.dtype"}
+_cut = torch.ops.aten.detach.default
+
+
+def _is_cut(value: SSAValue) -> bool:
+    """Whether ``value`` is a view of a tensor for functionalization, and not for autograd."""
+    while isinstance(op := value.owner, TorchOp) and op.operator not in _NO_GRADIENT:
+        source = next((source for index, source in aliases(op) if op.results[index] is value), None)
+        if source is None:
+            return False
+        value = source
+    return isinstance(op, TorchOp)
 
 
 def _is_written_later(value: SSAValue) -> bool:

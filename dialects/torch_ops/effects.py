@@ -156,7 +156,7 @@ FRESH_COMPOSITES = frozenset(
         "special_gammainc", "special_gammaincc", "rrelu", "max_pool1d_with_indices", "adaptive_max_pool1d",
         "divide.Tensor_mode", "divide.Scalar_mode", "clip.Tensor", "upsample_nearest1d.vec", "upsample_nearest2d.vec",
         "upsample_nearest3d.vec", "upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_bicubic2d.vec",
-        "upsample_trilinear3d.vec",
+        "upsample_trilinear3d.vec", "diff",
     }
 )  # fmt: skip
 """Composite operators of ``aten`` that always allocate their results; for others that is unknown (``dropout``)."""

@@ -73,7 +73,7 @@ class Builder:
         self.taken: list[Value] = []
         self.used: set[str] = set()
         self.recomputed: set[int] = set()
-        """Memory that a checkpoint reads again in the backward, which computes something else if it was written."""
+        """Memory that a checkpoint has read or made: its backward computes something else if that was written."""
 
     # choices
 
@@ -158,7 +158,7 @@ class Builder:
     def emit(self, operator: str, code: str, *, moves: bool = False, exact: bool | None = None) -> None:
         """A step that makes a value. ``moves``: each element of the result is one of an operand, or a constant."""
         name = f"v{len(self.steps)}"
-        form = self._form()
+        form = self._form() if self.numbers and operator != "pad" else FORMS[0]
         statement = form.format(f"{name} = ", code)
         try:
             exec(statement, self.scope)
@@ -174,10 +174,13 @@ class Builder:
         self.scope[name] = result
         self.values.append(Value(name, result, exact))
         if "checkpoint" in form:
-            self.recomputed.update(value.tensor.untyped_storage().data_ptr() for value in self.taken)
+            self.recomputed.update(value.tensor.untyped_storage().data_ptr() for value in (*self.taken, self.values[-1]))
 
     def _form(self) -> str:
-        """How a value is made where gradients are enabled: more often as it is, else without, or by checkpoints."""
+        """How a value is made where gradients are enabled: more often as it is, else without, or by checkpoints.
+
+        PyTorch's checkpoints refuse random numbers in a graph, and its fake of a pad has a gradient under ``no_grad``.
+        """
         return self.of(FORMS) if torch.is_grad_enabled() else FORMS[0]
 
     def write(self, operator: str, code: str, target: Value, *, moves: bool = False, view: str = "", reads: str = "") -> None:
