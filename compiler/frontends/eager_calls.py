@@ -8,7 +8,6 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import torch
-from torch.fx import Tracer
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -218,14 +217,14 @@ def grad_mode_recorded() -> Generator[None, None, None]:
     PyTorch records where Python switches them, but C++ does so, too: around hooks of saved tensors, as those of a checkpoint
     inside of another, and during a backward. What Python restores inside would hold for the rest of the program.
     """
-    known = dict[Any, bool]()
+    known, plain = dict[Any, bool](), PythonKeyTracer.create_node
 
     def create_node(tracer: Any, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any) -> Any:
         if target is _SET_GRADIENTS:
             known[tracer] = args[0]
         elif kind == "call_function" and known.setdefault(tracer, now := torch.is_grad_enabled()) != now:
             tracer.create_node("call_function", _SET_GRADIENTS, (now,), {}).meta["val"] = None
-        return Tracer.create_node(tracer, kind, target, args, kwargs, *more, **named)
+        return plain(tracer, kind, target, args, kwargs, *more, **named)
 
-    with patch.object(PythonKeyTracer, "create_node", create_node, create=True):
+    with patch.object(PythonKeyTracer, "create_node", create_node):
         yield

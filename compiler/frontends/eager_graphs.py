@@ -40,6 +40,9 @@ misses writes through them."""
 MISCOUNTED: Final = frozenset({"multilabel_margin_loss", "multilabel_margin_loss_forward"})
 """Operators that AOTAutograd decomposes before differentiation into operators that compute another value."""
 
+LOST: Final = MISCOUNTED | REPLACE_MEMORY | frozenset(SETS)
+"""These, and functions that give a tensor other memory or set state of the process, which a compiled graph does not."""
+
 TIES: Final = frozenset({"multi_margin_loss"})
 """Operators whose decomposition in AOTAutograd has another gradient at exact ties of the margin."""
 
@@ -70,7 +73,7 @@ def is_for_eager(module: GraphModule) -> bool:
 def _is_lost(node: Node) -> bool:
     """Whether AOTAutograd loses what ``node`` does, or decomposes it, a loss or norm, to another value or gradient."""
     name = name_of(node)
-    if name in MISCOUNTED | REPLACE_MEMORY.union(SETS):  # functionalization and compiled code lose the latter
+    if name in LOST:
         return True
     has_none = name in DIVIDED and any(0 in value.shape for value in map(_tensor, node.all_input_nodes) if value is not None)
     return (name in TIES or has_none) and _requires_grad(node)

@@ -140,7 +140,7 @@ _REQUIRES_GRAD: tuple[Any, ...] = (torch.Tensor.requires_grad_, torch.Tensor.req
 
 
 class Unrecorded(NotImplementedError):
-    """Data of a tensor that is assigned, a hook, of which Dynamo runs one on an input outside of its graph, or a backward."""
+    """What no route records, such as a hook on a gradient, a backward, or an assignment to data: the model runs in parts."""
 
 
 class FlagRead(Unrecorded):
