@@ -218,7 +218,11 @@ def constant(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x.requires_grad_(False) * y
 
 
-@pytest.mark.parametrize("function", [left_off, learned, constant])
+def detached(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.detach_() * y
+
+
+@pytest.mark.parametrize("function", [left_off, learned, constant, detached])
 def test_what_a_call_leaves(function: Callable[..., torch.Tensor]) -> None:
     """Grad mode, and whether inputs require a gradient. A compilation leaves both as they were."""
     states = []

@@ -452,3 +452,17 @@ def test_what_traces_do_not_record(name: str) -> None:
         given, own = ([X.clone(), X.clone()] for _ in range(2))
         for _ in range(2):
             torch.testing.assert_close((compiled(*given), given), (HIDDEN[name](*own), own), rtol=0, atol=1e-6)
+
+
+def _by_leaf(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    y.mul_(2)
+    return x * (2 if y.is_leaf else 3) + y
+
+
+def test_inputs_that_are_no_leaves() -> None:
+    """They are none when the parts are compiled: the model may write to them."""
+    x = X.clone().requires_grad_()
+    with pytest.warns(FallbackWarning):
+        compiled = fxc.compile(_by_leaf, (x, x * 1), training=True, options=FALLBACK)
+    (found,), (expected,) = (torch.autograd.grad(called(x, (x * 1)[:3]).sum(), x) for called in (compiled, _by_leaf))
+    torch.testing.assert_close(found, expected)

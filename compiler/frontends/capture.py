@@ -157,7 +157,7 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
                     changed.stored = StoredValues(stored)
                     with changed.around(module):
                         program, _ = export(module, args, kwargs)
-                _require_data(program, _name(model))
+            _require_data(program, f"{route.name} cannot capture {_name(model)}")
             changed.mark(program)
             return program
     except FxcError:
@@ -170,12 +170,12 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
         raise CaptureError(message, place=place_of_error(error), hint=_hint(route.name, error)) from error
 
 
-def _require_data(program: Program, model: str) -> None:
+def _require_data(program: Program, failure: str) -> None:
     """CaptureError if ``program`` holds the fake tensors of a capture."""
     if any(isinstance(value, (FakeTensor, FunctionalTensor)) for value in program.state.values()):
-        message = "a backward runs the forward again, as that of a reentrant checkpoint"
+        message = "a fake tensor became a constant, as where a backward runs the forward again (a reentrant checkpoint)"
         hint = f"give checkpoint use_reentrant=False, or use {TORCH_COMPILE}"
-        raise CaptureError(f"export cannot capture {model}: {message}", hint=hint) from NotImplementedError(message)
+        raise CaptureError(f"{failure}: {message}", hint=hint) from NotImplementedError(message)
 
 
 def capture_somehow(

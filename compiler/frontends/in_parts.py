@@ -155,9 +155,11 @@ class _Nowhere:
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone().requires_grad_(value.requires_grad)
-    return copy.deepcopy(value)
+    if not isinstance(value, torch.Tensor):
+        return copy.deepcopy(value)
+    copied = value.detach().clone().requires_grad_(value.requires_grad)
+    with torch.enable_grad():
+        return copied if value.is_leaf else copied.clone()  # Dynamo assumes which it is
 
 
 def modes_of(model: Any) -> dict[str, bool]:

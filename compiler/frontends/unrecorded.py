@@ -173,6 +173,8 @@ class UnrecordedRefused(TorchFunctionMode):
             raise Unrecorded("the model assigns to the data of a tensor, which is not recorded")
         if func in _METHODS and (func.__name__ in _HOOKS or args[0].layout not in (torch.strided, torch.jagged)):
             raise Unrecorded(f"{func.__name__} is not recorded")
+        if func is torch.Tensor.detach_ and args[0].requires_grad and _is_given(args[0]):
+            raise Unrecorded("that an input is detached in place is not recorded")
         if func is torch.Tensor.backward:
             raise Unrecorded("backward is not recorded")
         if func in _FLAGS and _is_of_model(sys._getframe(1), func):
