@@ -228,7 +228,8 @@ class Builder:
     def finished(self) -> Program:
         made = self.values[len(self.inputs) :]
         results = [value.name for value in made if value.name not in self.used]
-        for _ in range(self.draw(st.sampled_from([0, 0, 0, 1, 2])) or not results):  # values of others' memory, too
+        more = self.draw(st.sampled_from([0, 0, 0, 1, 2]))  # which may share memory with others
+        for _ in range(more if results else max(more, 1)):
             results.append(self.of(list(reversed(self.values))).name)
         return Program(
             self.route, tuple(self.inputs), tuple(self.steps), tuple(dict.fromkeys(results)), self.sizes, self.numbers

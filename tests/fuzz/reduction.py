@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tests.fuzz.programs import Input, Program, Step
 
+WITHOUT_GRADIENTS = "with torch.no_grad(): "
 NAME = re.compile(r"\b[xv]\d+\b")
 
 
@@ -38,9 +39,9 @@ def reductions(program: Program) -> Iterator[Program]:
 
 def simpler_forms(code: str) -> Iterator[str]:
     """``code`` with gradients enabled, or with a checkpoint less."""
-    yield from (code.replace(form, "", 1) for form in ("with torch.no_grad(): ",) if form in code)
-    found = re.fullmatch(r"(v\d+ = )torch\.utils\.checkpoint\.checkpoint\(lambda: (.*), use_reentrant=False\)", code)
-    if found:
+    if code.startswith(WITHOUT_GRADIENTS):
+        yield code.removeprefix(WITHOUT_GRADIENTS)
+    if found := re.fullmatch(r"(v\d+ = )torch\.utils\.checkpoint\.checkpoint\(lambda: (.*), use_reentrant=False\)", code):
         yield found[1] + found[2]
 
 
@@ -64,7 +65,7 @@ def simpler_inputs(item: Input) -> Iterator[Input]:
 
 def target_of(step: Step) -> str | None:
     """The name that a step gives, None for a write."""
-    found = re.match(r"(?:with torch\.no_grad\(\): )?(v\d+) = ", step.code)
+    found = re.match(r"(v\d+) = ", step.code.removeprefix(WITHOUT_GRADIENTS))
     return found[1] if found else None
 
 
