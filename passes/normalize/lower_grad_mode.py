@@ -1,10 +1,9 @@
 """Replace what runs under ``no_grad`` by operators on detached values.
 
 Assumes  the torch level, as captured: every operand and result is typed.
-Ensures  the region of a ``wrap_with_set_grad_enabled`` is inlined; where it disables gradients, its operations read and
-         write ``detach`` of its operands. An operand that it returns is the operand itself, also where an operator
-         returned it, such as one that wrote it, or ``x.to(x.dtype)``. The same holds for what stands between calls of
-         ``set_grad_enabled``, which are removed.
+Ensures  the region of a ``wrap_with_set_grad_enabled`` is inlined, and calls of ``set_grad_enabled`` are removed; what
+         runs without gradients reads and writes ``detach`` of operands from outside. A result that is such an operand,
+         as of a write or ``x.to(x.dtype)``, is the operand itself.
 Leaves   result types, and which results require a gradient; a region that disables gradients around one that enables
          them, with its contents; a region whose switch is not constant, and a block with such a call.
 Cost     one walk.
