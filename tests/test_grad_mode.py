@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import fxc
+import fxc.errors
 
 pytestmark = pytest.mark.filterwarnings("ignore::fxc.errors.FallbackWarning")
 Map = Callable[[torch.Tensor], torch.Tensor]
@@ -250,3 +251,15 @@ def test_as_strided_of_what_has_no_gradient() -> None:
     assert (
         [each.requires_grad for each in results] == [each.requires_grad for each in function(x)] == [True, False, False, True]
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_a_write_to_another_dtype_is_hidden_from_autograd(dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        y.view(dtype).mul_(2)
+        return y * y
+
+    x = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    with pytest.raises(fxc.errors.PassError, match="autograd does not see that it is written"):
+        fxc.compile(function, (x,), training=True)

@@ -349,13 +349,12 @@ def _is_lifted(value: SSAValue) -> bool:
     return isinstance(value.owner, TorchOp) and value.owner.operator == "aten.lift_fresh_copy.default"
 
 
-_NO_GRADIENT = DETACHES | {"aten.view.dtype"}
 _cut = torch.ops.aten.detach.default
 
 
 def _is_cut(value: SSAValue) -> bool:
     """Whether ``value`` is a view of a tensor for functionalization, and not for autograd."""
-    while isinstance(op := value.owner, TorchOp) and op.operator not in _NO_GRADIENT:
+    while isinstance(op := value.owner, TorchOp) and op.operator not in DETACHES:
         source = next((source for index, source in aliases(op) if op.results[index] is value), None)
         if source is None:
             return False

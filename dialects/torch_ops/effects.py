@@ -68,7 +68,7 @@ VIEWS_FROM_START = frozenset(
 )  # fmt: skip
 """Views that begin where their operand does; others may begin later."""
 
-DETACHES = frozenset({"aten.detach.default"})
+DETACHES = frozenset({"aten.detach.default", "aten.view.dtype"})
 """Operators whose result is a view that autograd treats as a new tensor without a gradient."""
 
 UNINITIALIZED = frozenset(
