@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import fxc
 from fxc.dialects.target import PRESETS
 from fxc.interpret.tile_level import run_kernel
 from tests.tile_programs import NAMES, TARGETS, both, kernel_text, llvm_text, parse_kernel, run_native
@@ -395,3 +397,42 @@ def test_all_strides_of_all_pairs_agree_with_the_interpreter() -> None:
   tile.store %v, %y0[%c0] strides [{shape[1]}, 1] : {block}, !tile.ptr<f32>"""
         (found,) = both(body, [x], [torch.empty(shape)])
         assert torch.equal(found, x.as_strided(shape, (first, second)))
+
+
+CPUS = pytest.mark.parametrize("cpu", ["cpu:avx2", "cpu:avx512", "host"])
+
+
+@CPUS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_each_operation_is_rounded_as_in_eager(cpu: str, dtype: torch.dtype) -> None:
+    """A product of which its own maximum is subtracted has a zero, whatever kernels compute the two."""
+
+    def function(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+        product = a * b
+        return product - c, c + a * b, product - product.amax(0), (a - b * c) / (a * a + c)
+
+    torch.manual_seed(0)
+    inputs = [torch.randn(37, 21).to(dtype) for _ in range(3)]
+    for found, expected in zip(fxc.compile(function, inputs, options={"target": cpu})(*inputs), function(*inputs), strict=True):
+        assert torch.equal(found, expected)
+
+
+@CPUS
+@pytest.mark.parametrize("in_place", [True, False])
+def test_masks_that_are_false_for_a_whole_register(cpu: str, in_place: bool) -> None:
+    """LLVM reads such a half of a load without its mask, where it splits the load."""
+
+    def function(x: Tensor) -> Tensor:
+        y = x.mul_(2) if in_place else x * 2
+        return y.scatter_add(0, (torch.arange(9) % 7).reshape(1, 3, 3), torch.full((1, 3, 3), 2.0))
+
+    x = torch.arange(140.0).reshape(7, 4, 5)
+    compiled = fxc.compile(function, (x.clone(),), options={"target": cpu})
+    assert torch.equal(compiled(x.clone()), function(x.clone()))
+
+
+def test_no_load_is_wider_than_a_register() -> None:
+    for target, width in (("cpu:avx2", 256), ("cpu:avx512", 512)):
+        text = llvm_text(parse_kernel(KERNELS.KERNELS["softmax"][0](3, 100)), PRESETS[target].features.data)
+        widths = [int(lanes) * int(bits) for lanes, bits in re.findall(r"masked\.load\.v(\d+)[fi](\d+)", text)]
+        assert widths and max(widths) <= width

@@ -357,3 +357,18 @@ def test_a_view_of_a_written_result_has_its_gradient(write: Any, view: Any, firs
         results.append((made, torch.autograd.grad(sum(weigh(each) for each in made), x, allow_unused=True)))
         assert [each.requires_grad for each in made] == [True, True]
     assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("extreme", [torch.amin, torch.amax])
+def test_what_the_backward_recomputes_equals_what_the_forward_computed(extreme: Any, dtype: torch.dtype) -> None:
+    """The gradient of an extreme goes to the elements that are equal to it."""
+
+    def function(a: Tensor, b: Tensor) -> Tensor:
+        m = a[:, None] * b
+        return extreme((1 - m).div(1 - m.amax(0)[:, None]), 0)
+
+    torch.manual_seed(0)
+    inputs = [torch.randn(16, dtype=dtype, requires_grad=True) for _ in range(2)]
+    gradients = [torch.autograd.grad(run(*inputs).sum(), inputs) for run in (function, torch.compile(function, backend="fxc"))]
+    assert_close(gradients[1], gradients[0])

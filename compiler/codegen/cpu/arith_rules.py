@@ -9,13 +9,13 @@ from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from fxc.codegen.cpu.builder import Builder, constant, float_text, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float, truncate
 from fxc.codegen.cpu.lanes import join, pieces
 from fxc.codegen.cpu.types import I8, I16, I32, Type, Value, element_text, llvm_type
-from fxc.dialects.tile import CastOp, CompareOp, SplatOp
+from fxc.dialects.tile import CastOp, CompareOp
 from fxc.dialects.tile.types import element_of
 from fxc.errors import KernelError
 
@@ -26,32 +26,27 @@ _KEPT_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")  # nnan and ninf wou
 
 
 def flags(op: Operation) -> str:
-    """The fast-math flags of ``op`` that are valid for every input, plus ``contract``."""
+    """The fast-math flags of ``op`` that are valid for every input; ``contract`` in a sum that a loop accumulates.
+
+    Elsewhere each operation is rounded, as in eager mode: a value that several kernels compute is the same in each, and
+    ``a * b - c`` is 0 where ``c`` is that product.
+    """
     found = op.properties.get("fastmath")
     names = {flag.value for flag in found.data} if isinstance(found, arith.FastMathFlagsAttr) else set[str]()
     if "fast" in names:
         names |= set(_KEPT_FLAGS)
-    return " ".join(name for name in _KEPT_FLAGS if name in names | {"contract"})
+    if _accumulates(op) or (isinstance(op, arith.MulfOp) and any(_accumulates(use.operation) for use in op.result.uses)):
+        names.add("contract")
+    return " ".join(name for name in _KEPT_FLAGS if name in names)
+
+
+def _accumulates(op: Operation) -> bool:
+    """Whether ``op`` adds to what the loop around it carries."""
+    return isinstance(op, arith.AddfOp) and any(operand.owner is op.parent for operand in op.operands)
 
 
 def _float_binary(instruction: str, b: Builder, op: Operation, left: Value, right: Value) -> Value:
-    return in_float(b, partial(b.binary, f"{instruction} {flags(op)}"), left, right)
-
-
-def _difference(b: Builder, op: Operation, left: Value, right: Value) -> Value:
-    """A product minus what was computed before the loop rounds the product: the maximum that is subtracted was rounded, too,
-    and a difference of half a unit in the last place from it may be a large number.
-    """
-    if any(_before_loop(operand, op) for operand in op.operands):
-        return in_float(b, partial(b.binary, "fsub " + flags(op).replace("contract", "")), left, right)
-    return _float_binary("fsub", b, op, left, right)
-
-
-def _before_loop(value: SSAValue, op: Operation) -> bool:
-    while isinstance(value.owner, SplatOp):
-        value = value.owner.operands[0]
-    is_constant = isinstance(value.owner, arith.ConstantOp)
-    return not is_constant and value.owner is not op.parent and value.owner.parent is not op.parent
+    return in_float(b, partial(b.binary, f"{instruction} {flags(op)}".rstrip()), left, right)
 
 
 def _float_intrinsic(name: str, b: Builder, op: Operation, *values: Value) -> Value:
@@ -268,8 +263,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "arith.floordivsi": partial(_rounded_division, False),
         "arith.ceildivsi": partial(_rounded_division, True),
         "arith.ceildivui": _ceil_of_unsigned,
-        **{f"arith.{name}": partial(_float_binary, f"f{name[:3]}") for name in ("addf", "mulf", "divf")},
-        "arith.subf": _difference,
+        **{f"arith.{name}": partial(_float_binary, f"f{name[:3]}") for name in ("addf", "subf", "mulf", "divf")},
         **{f"arith.{name}i": partial(_binary, name) for name in ("add", "sub", "mul", "and", "or", "xor")},
         "arith.shli": _shift("shl"),
         "arith.shrui": _shift("lshr"),

@@ -12,7 +12,7 @@ A kernel ``@k`` becomes
 If @k has assertions, a pointer to a number follows the arguments. The number of a failed assertion is written to it, from 1
 on in the order of the text. ``i32 @k.call(...)`` returns that number, or 0.
 
-Float arithmetic has the flag ``contract``, and only reductions have ``reassoc``. No flag excludes NaN or infinity.
+Sums that loops accumulate have the flag ``contract``, and only reductions have ``reassoc``. No flag excludes NaN or infinity.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, features 
   // CHECK-LABEL: define internal void @types.body
   // CHECK:         [[H:%.*]] = load <8 x i16>, ptr %p0, align 2
   // CHECK:         zext <8 x i16> [[H]] to <8 x i32>
-  // CHECK:         fmul contract <8 x float>
+  // CHECK:         fmul <8 x float>
   // CHECK:         [[B:%.*]] = trunc <8 x i32> {{.*}} to <8 x i16>
   // CHECK:         store <8 x i16> [[B]], ptr %p1, align 2
   // CHECK:         fcmp olt <8 x float>
