@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -234,6 +235,54 @@ def test_what_hooks_keep(before: bool) -> None:
     with pytest.raises(CaptureError, match=r"kept\[1\]"):
         fxc.compile(model, (torch.ones(1, 2),))
     assert not kept
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(2))
+        self.weight = self.scale.detach() * 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight
+
+
+def made_before_calls(module: Any, *_: Any) -> None:
+    module.weight = module.scale * 3
+
+
+def made_by_keywords(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    module.weight = module.scale * 3
+    return args, kwargs
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("hook", [made_before_calls, made_by_keywords])
+def test_what_a_hook_makes_is_made_in_each_call(hook: Any, inside: bool, training: bool) -> None:
+    """The utilities ``weight_norm`` and ``spectral_norm`` work so."""
+    scaled, x = Scaled(), torch.ones(2)
+    scaled.register_forward_pre_hook(hook, with_kwargs=hook is made_by_keywords)
+    model = torch.nn.Sequential(scaled) if inside else scaled
+    compiled = fxc.compile(model, (x,), training=training)
+    for factor in (1.0, 10.0):
+        with torch.no_grad():
+            scaled.scale.fill_(factor)
+        result = compiled(x)
+        assert torch.equal(result, x * factor * 3) and result.requires_grad == training
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize("norm", [torch.nn.utils.weight_norm, torch.nn.utils.spectral_norm])
+def test_weights_that_hooks_make(norm: Any, evaluated: bool) -> None:
+    torch.manual_seed(0)
+    model, x = norm(torch.nn.Linear(4, 3)).train(not evaluated), torch.ones(1, 4)
+    other = copy.deepcopy(model) if norm is torch.nn.utils.spectral_norm else model
+    compiled = fxc.compile(other, (x,))
+    for _ in range(2):
+        for each in {*model.parameters(), *other.parameters()}:
+            torch.nn.init.constant_(each, 0.25)
+        torch.testing.assert_close(compiled(x), model(x).detach())
 
 
 def built_once(m: Any, x: torch.Tensor) -> torch.Tensor:

@@ -205,7 +205,7 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     def start(*_: Any) -> None:
         state.begin()
 
-    handles = module.register_forward_pre_hook(start), module.register_forward_hook(compare)
+    handles = module.register_forward_pre_hook(start, prepend=True), module.register_forward_hook(compare)
     try:
         with replacements_refused(module, assigned=True):
             yield assigned
