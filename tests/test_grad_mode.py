@@ -261,5 +261,5 @@ def test_a_write_to_another_dtype_is_hidden_from_autograd(dtype: torch.dtype) ->
         return y * y
 
     x = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
-    with pytest.raises(fxc.errors.PassError, match="autograd does not see that it is written"):
+    with pytest.raises(fxc.errors.CaptureError, match="autograd does not see that it is written"):
         fxc.compile(function, (x,), training=True)

@@ -98,7 +98,26 @@ def detached_constant(x: Tensor) -> Tensor:
     return made
 
 
+def read_by_the_caller(x: Tensor) -> Tensor:
+    y = x + 1
+    x.detach().mul_(3)
+    return y
+
+
+def view_read_by_the_caller(x: Tensor) -> Tensor:
+    v = x[:2]
+    with torch.no_grad():
+        v.mul_(3)
+    return torch.ones(4)
+
+
+def data_read_by_the_caller(x: Tensor) -> Tensor:
+    x.data.mul_(3)
+    return torch.ones(4)
+
+
 REFUSED = [
+    read_by_the_caller, view_read_by_the_caller, data_read_by_the_caller,
     detached_of_a_gradient, detached_constant,
     half_of_chunk, whole_of_chunk, split, two_chunks, unsafe_view, detached, detached_view, data, data_of_input,
     without_gradients, view_without_gradients, gains,
@@ -113,6 +132,29 @@ def test_what_autograd_does_not_see_is_refused(f: Callable[[Tensor], Tensor], ta
     with pytest.raises(fxc.errors.FxcError, match=HIDDEN):
         fxc.compile(f, (x.clone().requires_grad_(),), training=True, options={"target": target})
     assert torch.equal(fxc.compile(f, (x.clone(),))(x.clone()), f(x.clone()))  # where no gradient is wanted
+
+
+@pytest.mark.parametrize("is_leaf", [True, False])
+@pytest.mark.parametrize("f", REFUSED)
+def test_in_parts_it_is_as_in_eager(f: Callable[[Tensor], Tensor], is_leaf: bool) -> None:
+    """And so is what the caller computes of the input afterwards."""
+
+    def made() -> tuple[Tensor, Tensor]:
+        leaf = torch.tensor([1.0, 2, 3, 4], requires_grad=True)
+        return leaf, leaf if is_leaf else leaf * 1
+
+    torch._dynamo.reset()
+    with pytest.warns(fxc.errors.FallbackWarning, match=HIDDEN):
+        compiled = fxc.compile(f, made()[1:], training=True, options={"fallback": True})
+    found = list[list[Tensor]]()
+    for run in (f, compiled):
+        leaf, x = made()
+        result = run(x)
+        total = (x * torch.tensor([1.0, 10, 100, 1000])).sum() + (result * 7).sum()
+        found.append([x, result, *torch.autograd.grad(total, leaf)])
+    for got, wanted in zip(found[1], found[0], strict=True):
+        assert got.requires_grad == wanted.requires_grad
+        assert torch.equal(got, wanted)
 
 
 def test_an_example_without_gradients_may_be_followed_by_one_with() -> None:

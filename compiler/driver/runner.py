@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import ParseError as XdslParseError
 from fxc.dialects import known_dialects
 from fxc.dialects.base.op_rules import OpRules
 from fxc.dialects.context import FxcContext
-from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.text.diagnostics import OpRefusedException, one_line, place_of
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.torch_ops import table
 from fxc.dialects.verify.verifier import verify
@@ -36,7 +36,17 @@ from fxc.driver.pipeline import Anchored, NamedSteps, Step, anchors, passes_in, 
 from fxc.driver.registry import load_arguments
 from fxc.driver.source_places import parse_with_places
 from fxc.driver.timing import Timer
-from fxc.errors import FxcError, ParseError, PassError, PipelineError, VerifyError, nearest, nearest_file
+from fxc.errors import (
+    TORCH_COMPILE,
+    CaptureError,
+    FxcError,
+    ParseError,
+    PassError,
+    PipelineError,
+    VerifyError,
+    nearest,
+    nearest_file,
+)
 
 _UNKNOWN = re.compile(r"(?:Operation |dialect |')(\S+?)'? is not registered")
 _UNDEFINED = re.compile(r"(%\S+) is not defined")
@@ -202,6 +212,9 @@ class _Run:
                 if (hint := self.write_reproducer(error.message)) is not None:
                     error.add_note(hint)
             raise
+        except OpRefusedException as error:
+            hint = f"{error.hint}, or use {TORCH_COMPILE}"
+            raise CaptureError(str(error), **_op_and_place(error, self.options.place_of), hint=hint) from error
         except (Exception, ArgSpecParseError) as error:  # ArgSpecParseError of xDSL is a BaseException
             message = _message(instance, error)
             unread = error.__cause__.filename if isinstance(error.__cause__, OSError) else None

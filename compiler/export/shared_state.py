@@ -27,10 +27,9 @@ def refuse_partial_sharing(program: Program) -> None:
     """
     pairs = [(first, second) for first, second, is_same in _overlapping(program.state) if not is_same]
     for first, second in _written(program, program.state, pairs):
-        raise CaptureError(
-            f"{first!r} and {second!r} share a part of their memory, and the model writes there",
-            hint=f"register one, and compute the other from it in forward; or register a copy: {second} = {second}.clone()",
-        )
+        message = f"{first!r} and {second!r} share a part of their memory, and the model writes there"
+        hint = f"register one, and compute the other from it in forward; or register a copy: {second} = {second}.clone()"
+        raise CaptureError(message, hint=hint) from NotImplementedError(message)
 
 
 def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None:
@@ -43,10 +42,8 @@ def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None
     tensors = {**program.state, **inputs}
     pairs = [(first, second) for first, second, _ in _overlapping(tensors) if first in inputs or second in inputs]
     for first, second in _written(program, tensors, pairs):
-        raise CaptureError(
-            f"the input {second!r} shares memory with {first!r}, and the model writes there",
-            hint=WITHOUT_SHARING,
-        )
+        message = f"the input {second!r} shares memory with {first!r}, and the model writes there"
+        raise CaptureError(message, hint=WITHOUT_SHARING) from NotImplementedError(message)
 
 
 def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
@@ -62,7 +59,7 @@ def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
         op = next(iter(views)).owner
         assert isinstance(op, Operation)
         message, hint = starts_later(f"the result of {op.name.removeprefix('torch.')}", "scatter into a copy of it, .clone()")
-        raise CaptureError(message, hint=hint, op=op_text(op), place=place_of(op))
+        raise CaptureError(message, hint=hint, op=op_text(op), place=place_of(op)) from NotImplementedError(message)
     given = (argument for argument in program.main.args if state_name(program, argument) is None)
     tensors = {**program.state, **{_name(program, argument): leaf for argument, leaf in zip(given, leaves or ())}}
     for argument in program.main.args:
@@ -72,7 +69,7 @@ def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
             is_state = name in program.state
             way = f"register a copy, {name}.clone()" if is_state else copied(name.removeprefix("%"), argument in written)
             message, hint = starts_later(repr(name), way, offset)
-            raise CaptureError(message, hint=hint)
+            raise CaptureError(message, hint=hint) from NotImplementedError(message)
 
 
 def placed_state(program: Program) -> set[str]:

@@ -19,6 +19,7 @@ from fxc.bridge.values import SYMBOLIC_NUMBERS
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.fx import OutputOp
 from fxc.errors import TORCH_COMPILE, CaptureError
+from fxc.frontends.unrecorded import Unrecorded
 from fxc.frontends.user_lines import user_line
 from fxc.program.program import Program
 
@@ -28,11 +29,11 @@ FORMATS = (_torch.Tensor.__repr__, _torch.Tensor.__format__)
 
 
 def _refusal(stack: Sequence[FrameSummary], what: str = "a result is text made of a tensor or of a size") -> CaptureError:
-    return CaptureError(
-        f"{what}, and a program has no operator for text",
-        place=user_line(stack),
-        hint=f"return the tensor and format it in the caller, or use {TORCH_COMPILE}",
-    )
+    message = f"{what}, and a program has no operator for text"
+    hint = f"return the tensor and format it in the caller, or use {TORCH_COMPILE}"
+    error = CaptureError(message, place=user_line(stack), hint=hint)
+    error.__cause__ = Unrecorded(message)
+    return error
 
 
 class Text(str):

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from fxc.errors import CaptureError, FallbackWarning, PipelineError, PlanFileError
 from fxc.frontends.capture import Model, as_module
@@ -103,8 +103,8 @@ def compiled_in_parts(
     restored = [*state.tensors, *tree_leaves((args, kwargs))]
     plain = [value for value in restored if not is_traceable_wrapper_subclass(value)]
     try:
-        copied = tree_map(_copied, (tuple(args), dict(kwargs)))
         with unchanged(plain), quiet(), torch.set_grad_enabled(torch.is_grad_enabled()):
+            copied = _copies((tuple(args), dict(kwargs)))
             made(*copied[0], **copied[1])
     except Exception as error:
         if (failure := _failure(model, (tuple(args), dict(kwargs)), plain)) is not None:
@@ -128,8 +128,8 @@ def compiled_in_parts(
 def _failure(model: Model, inputs: tuple[tuple[Any, ...], dict[str, Any]], restored: Sequence[Any]) -> Exception | None:
     """What ``model`` raises in eager mode at copies of ``inputs``."""
     try:
-        args, kwargs = tree_map(_copied, inputs)
         with unchanged(restored), quiet():
+            args, kwargs = _copies(inputs)
             model(*args, **kwargs)
     except Exception as error:
         return error
@@ -154,12 +154,15 @@ class _Nowhere:
         """Drop what a pickle would hold."""
 
 
-def _copied(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return copy.deepcopy(value)
-    copied = value.detach().clone().requires_grad_(value.requires_grad)
-    with torch.enable_grad():
-        return copied if value.is_leaf else copied.clone()  # Dynamo assumes which it is
+def _copies(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A deep copy of ``inputs``: tensors share memory as there, and are leaves or not as there, which Dynamo assumes."""
+    copies = dict[int, Any]()
+    for value in tree_leaves(inputs):
+        if isinstance(value, torch.Tensor):
+            copied = copy.deepcopy(value.detach(), copies).requires_grad_(value.requires_grad)
+            with torch.enable_grad():
+                copies[id(value)] = copied if value.is_leaf else copied.clone()
+    return copy.deepcopy(inputs, copies)
 
 
 def modes_of(model: Any) -> dict[str, bool]:

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, i64
 from fxc.bridge.nesting import INPUTS, spec_of
 from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
 from fxc.errors import TORCH_COMPILE, CaptureError
+from fxc.frontends.unrecorded import Unrecorded
 from fxc.program.program import Program
 
 
@@ -69,12 +70,13 @@ def refuse_packed(model: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     leaves, _ = tree_flatten_with_path((args, kwargs), is_leaf=lambda value: isinstance(value, PackedSequence))
     for (where, *path), leaf in leaves:
         if isinstance(leaf, PackedSequence):
+            message = f"{model} takes a PackedSequence, which cannot be an input of a program"
             raise CaptureError(
-                f"{model} takes a PackedSequence, which cannot be an input of a program",
+                message,
                 place=("args" if where == SequenceKey(0) else "kwargs") + keystr(tuple(path)),
                 hint="pass the padded tensor and the lengths, and call pack_padded_sequence in the model;"
                 f" or use {TORCH_COMPILE}",
-            )
+            ) from Unrecorded(message)
 
 
 class KnownLengths(TorchFunctionMode):

@@ -41,7 +41,7 @@ def hidden_calls_refused() -> Generator[None, None, None]:
                 return function(*args, **kwargs)
             message = f"the model calls {name}, which seeds a random generator or sets its state, and a program cannot"
             refused.append(CaptureError(message, hint=SEED_BEFORE))
-            raise refused[-1]
+            raise refused[-1] from Unrecorded(message)
 
         return run
 

@@ -1,7 +1,7 @@
 """Show an op in an error: one line of text, and its location.
 
-A dialect or a pass that finds an invalid op raises ``OpVerifyException`` or ``OpPassFailedException``; the runner reads its
-``op``. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds for a large one.
+A dialect or a pass that finds an invalid op raises ``OpVerifyException``, ``OpPassFailedException`` or ``OpRefusedException``;
+the runner reads its ``op``. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds for a large one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ class OpPassFailedException(PassFailedException):
     def __init__(self, message: str, op: Operation) -> None:
         super().__init__(message)
         self.op = op
+
+
+class OpRefusedException(OpPassFailedException):
+    """A program that PyTorch runs, but that fxc cannot represent as a whole, because of ``op``. ``hint``: what to change."""
+
+    def __init__(self, message: str, op: Operation, hint: str) -> None:
+        super().__init__(message, op)
+        self.hint = hint
 
 
 def one_line(op: Operation) -> str:

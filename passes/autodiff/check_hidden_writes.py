@@ -2,8 +2,8 @@
 
 Assumes  the torch level with mutation, after ``lower-grad-mode``: operations under ``no_grad`` read ``detach``.
 Ensures  the module is unchanged. With ``gradients=true`` it is an error where memory is written through one tensor, and
-         read later through another that autograd treats as a different one: its elements are new, but its gradient is
-         that of the old elements; and where what is written to a ``detach`` has a gradient, and it is read later.
+         read later, also by a caller, through another, different to autograd: its elements are new, its
+         gradient is that of the old; and where what is written to a ``detach`` has a gradient, and it is read later.
 Leaves   such writes where nothing reads the other tensor, or no gradient passes through the reader; writes to a tensor
          whose ``detach`` is read; writes to trained parameters, which are rejected elsewhere; writes of regions to
          operands of their op.
@@ -46,7 +46,7 @@ from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.base.effects import aliases, writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
-from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.dialects.text.diagnostics import OpRefusedException
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.base import drops_nothing, leaves_memory_alone
 from fxc.dialects.torch_ops.effects import DETACHES, UNDECLARED_VIEWS
@@ -74,7 +74,10 @@ class CheckHiddenWritesPass(ModulePass):
             for block in function.body.blocks:
                 names = _Names(block, learned)
                 if any(names.others(value) for inner in block.ops for value in _written(inner)):
-                    _Gradients(ctx, names, dict(zip(function.args, marked(function), strict=True))).check(block)
+                    gradients = _Gradients(ctx, names, dict(zip(function.args, marked(function), strict=True)))
+                    gradients.check(block)
+                    for argument in function.args:  # the caller may read it later
+                        gradients.read(names.of(argument))
 
 
 class _Names:
@@ -145,7 +148,7 @@ class _Gradients:
         """A tensor that requires a gradient since it was written -> the operation that wrote it."""
 
     def check(self, block: Block) -> None:
-        """OpPassFailedException at a write through one tensor where another is read later and needs a gradient."""
+        """OpRefusedException at a write through one tensor where another is read later and needs a gradient."""
         for op in block.ops:
             flags = [self.names.of(operand) in self.requiring for operand in op.operands]
             carried = self.carried(op, flags)
@@ -167,19 +170,20 @@ class _Gradients:
 
     def read(self, name: SSAValue) -> None:
         if name in self.learned_by and name in self.requiring and self.names.is_detach(name):
-            raise OpPassFailedException(
+            raise OpRefusedException(
                 "a detached tensor is written, which shares memory with another, and is read later; the gradient of what was"
-                " written would be lost: write to a clone() of it, or use torch.compile(model, backend='fxc')",
+                " written would be lost",
                 self.learned_by[name],
+                "write to a clone() of it",
             )
         for writer, written in self.writers.get(name, ()):
             has_other = written in self.requiring and not self.names.is_detached_from(name, written)
             if name in self.requiring or has_other:
-                raise OpPassFailedException(
+                raise OpRefusedException(
                     "a tensor is written that shares memory with another, which is read later and has a gradient, and of which"
-                    " autograd does not see that it is written: compute a new tensor instead, or use"
-                    " torch.compile(model, backend='fxc')",
+                    " autograd does not see that it is written",
                     writer,
+                    "compute a new tensor instead",
                 )
 
     def carried(self, op: Operation, flags: Sequence[bool]) -> Sequence[bool]:

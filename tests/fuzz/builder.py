@@ -192,9 +192,6 @@ class Builder:
             raise Skip
         if memory in self.recomputed:
             raise Skip
-        # an integer view of a leaf is written behind autograd's back
-        if not target.tensor.requires_grad and any(value.tensor.requires_grad for value in sharing):
-            raise Skip
         self._refuse_both(view or str(target), reads)
         version = target.tensor._version
         try:

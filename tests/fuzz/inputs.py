@@ -15,6 +15,8 @@ SIZES = [3, 2, 4, 5, 1, 7, 0, 8, 16, 17, 20]
 LAYOUTS = ["contiguous", "contiguous", "transposed", "steps", "offset", "expanded", "channels_last", "columns"]
 LEAST = {"transposed": 2, "columns": 2, "steps": 1, "offset": 1, "expanded": 1}
 """The dimensions that a layout needs."""
+DENSE = ("contiguous", "transposed", "channels_last")
+"""Layouts that a clone has, too."""
 
 
 def draw_input(b: Builder, seed: int, gradients: bool) -> None:
@@ -35,7 +37,8 @@ def draw_input(b: Builder, seed: int, gradients: bool) -> None:
     elif layout in ("steps", "expanded"):
         dim = b.int(0, rank - 1)
     requires_grad = gradients and dtype in FLOATS and b.int(0, 4) < 4
-    b.add_input(Input(f"x{len(b.inputs)}", tuple(shape), dtype, seed, layout, dim, order, requires_grad))
+    is_leaf = not (requires_grad and layout in DENSE and b.int(0, 2) == 2)
+    b.add_input(Input(f"x{len(b.inputs)}", tuple(shape), dtype, seed, layout, dim, order, requires_grad, is_leaf))
 
 
 def elements(shape: list[int | str]) -> int:

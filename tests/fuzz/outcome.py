@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 from torch.testing._comparison import default_tolerances
 
@@ -61,10 +62,12 @@ def run(f: Callable[..., Any], inputs: list[torch.Tensor], orders: int = 0, rais
             stack.enter_context(InFloat64())
         if not orders:
             stack.enter_context(torch.no_grad())
+        sources = [_source(value) for value in inputs if value.requires_grad]
         results = list(f(*inputs))
         found = Run(results, inputs)
         if orders:
-            found.gradients = derivatives(results, inputs, orders)
+            read_later = [value for value in inputs if not value.is_leaf]
+            found.gradients = derivatives([*results, *read_later], sources, orders)
     found.storages = [memory(value) for value in inputs]
     return found
 
@@ -72,12 +75,19 @@ def run(f: Callable[..., Any], inputs: list[torch.Tensor], orders: int = 0, rais
 def _raise(value: torch.Tensor) -> torch.Tensor:
     """The same with its place in memory, gaps included."""
     whole = memory(value).to(RAISED.get(value.dtype, value.dtype))
-    return whole.as_strided(value.shape, value.stride(), value.storage_offset()).requires_grad_(value.requires_grad)
+    raised = whole.as_strided(value.shape, value.stride(), value.storage_offset()).requires_grad_(value.requires_grad)
+    return raised if value.is_leaf else raised.clone()
 
 
-def derivatives(results: list[torch.Tensor], inputs: list[torch.Tensor], orders: int) -> list[list[torch.Tensor | None]]:
-    """Of a weighted sum of the results with respect to the inputs; then of one of those gradients, where there are any."""
-    leaves = [value for value in inputs if value.requires_grad and value.is_leaf]
+def _source(value: torch.Tensor) -> torch.Tensor | GradientEdge:
+    """Where gradients of the numbers go that ``value`` has now: it may be written later."""
+    return value if value.is_leaf else get_gradient_edge(value)
+
+
+def derivatives(
+    results: list[torch.Tensor], leaves: Sequence[torch.Tensor | GradientEdge], orders: int
+) -> list[list[torch.Tensor | None]]:
+    """Of a weighted sum of the results with respect to ``leaves``; then of one of those gradients, where there are any."""
     found: list[list[torch.Tensor | None]] = []
     values: Sequence[torch.Tensor | None] = results
     for order in range(orders):

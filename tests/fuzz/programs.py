@@ -17,7 +17,7 @@ import torch.nn.functional as F
 @dataclass(frozen=True)
 class Input:
     """``shape``: sizes, ``n`` and ``m`` where calls differ in them. ``layout``: how it lies in memory, along ``dim`` or in
-    ``order``. ``seed``: which numbers it has."""
+    ``order``. ``seed``: which numbers it has. ``is_leaf``: where it requires a gradient, whether it is one for autograd."""
 
     name: str
     shape: tuple[int | str, ...]
@@ -27,6 +27,7 @@ class Input:
     dim: int = 0
     order: tuple[int, ...] = ()
     requires_grad: bool = False
+    is_leaf: bool = True
 
     @property
     def code(self) -> str:
@@ -56,7 +57,8 @@ class Input:
         count = " * ".join(f"({size})" if " " in str(size) else str(size) for size in base) if free else math.prod(base)  # type: ignore[arg-type]
         made = numbers(str(count), self.dtype, self.seed)
         reshaped = made if len(base) == 1 else f"{made}.reshape({', '.join(map(str, base)) or '()'})"
-        return f"{reshaped}{view}{'.requires_grad_()' if self.requires_grad else ''}"
+        gradient = "" if not self.requires_grad else ".requires_grad_()" if self.is_leaf else ".requires_grad_().clone()"
+        return f"{reshaped}{view}{gradient}"
 
 
 def numbers(count: str, dtype: str, seed: int) -> str:

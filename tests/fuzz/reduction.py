@@ -51,6 +51,8 @@ def simpler_inputs(item: Input) -> Iterator[Input]:
         yield replace(item, layout="contiguous")
     if item.requires_grad:
         yield replace(item, requires_grad=False)
+    if not item.is_leaf:
+        yield replace(item, is_leaf=True)
     if item.dtype != "float32":
         yield replace(item, dtype="float32")
     for dim, size in enumerate(item.shape):

@@ -81,3 +81,14 @@ func.func @detached(%x: tensor<4xf32> {fx.requires_grad}) -> tensor<2x2xf32> {
   %r = torch.aten.neg.default(%v) : (tensor<2x2xf32>) -> tensor<2x2xf32>
   func.return %r : tensor<2x2xf32>
 }
+
+// -----
+
+/// The caller reads %x, of which its gradient is that of the old elements.
+func.func @caller(%x: tensor<4xf32> {fx.requires_grad}) -> tensor<4xf32> {
+  %r = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.detach.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{autograd does not see that it is written}}
+  %w = torch.aten.mul_.Tensor(%d, 2) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
