@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 from fxc.api import joint_pipeline, pipeline_for
 from fxc.artifact import cache
 from fxc.artifact.plan_file import signature_from, signature_json
+from fxc.bridge.values import SYMBOLIC_NUMBERS
 from fxc.compilation.passes import has_patterns, is_cached, text_of
 from fxc.dialects.target import HOST
 from fxc.execution_plan import ExecutionPlan
@@ -107,14 +108,18 @@ def _is_cacheable(options: Options) -> bool:
 
 
 def _is_in_text(graph: GraphModule, inputs: Sequence[Any]) -> bool:
-    """Whether ``graph`` has no constant tensor and no operator of the user, and takes plain tensors of static sizes."""
+    """Whether ``graph`` has no constant tensor and no operator of the user, and takes plain tensors of static sizes.
+
+    Nor may it have symbolic numbers: Dynamo passes a float that changes as a tensor, of which AOTAutograd may compile in the
+    value, without a guard in the cache.
+    """
     plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return False
     if not all(type(each) in plain for each in inputs):
         return False
     nodes = [node for module in graph.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
-    return not any(map(_is_of_user, nodes))
+    return not any(_is_of_user(node) or isinstance(node.meta.get("example_value"), SYMBOLIC_NUMBERS) for node in nodes)
 
 
 def _is_of_user(node: Node) -> bool:

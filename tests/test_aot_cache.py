@@ -213,3 +213,22 @@ def test_a_damaged_entry_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> N
     result, how = counted(relu, x)
     assert how.startswith("bypass")
     torch.testing.assert_close(result, relu(x))
+
+
+FLOATS: dict[str, Callable[[Tensor, float], Any]] = {
+    "full": lambda x, k: (x * k, torch.full((2,), k)),
+    "alpha": lambda x, k: torch.add(x, x, alpha=k) + k,
+    "norm": lambda x, k: torch.norm(x, k) * k,
+    "elu": lambda x, k: nn.functional.elu(x, k) * k,
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_float_that_changes_is_no_part_of_an_entry(name: str) -> None:
+    """AOTAutograd compiles in what it was, without a guard of the entry: a later process would find that."""
+    function, x = FLOATS[name], torch.tensor([0.3, -1.0, 2.0])
+    for numbers in ((1.5, 7.0), (5.0, 4.0, 3.0)):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="fxc")
+        for number in numbers:
+            torch.testing.assert_close(compiled(x, number), function(x, number))

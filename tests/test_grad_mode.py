@@ -253,6 +253,21 @@ def test_as_strided_of_what_has_no_gradient() -> None:
     )
 
 
+def test_windows_without_gradients_beside_constants() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.no_grad():
+            windows = x.unfold(0, 1, 3)
+        return x, windows, x.gather(0, torch.tensor([1, 0, 2]))
+
+    x = torch.arange(20, dtype=torch.float64).view(20).requires_grad_()
+    found = []
+    for called in (function, fxc.compile(function, (x,), training=True)):
+        results = called(x)
+        assert [each.requires_grad for each in results] == [True, False, True]
+        found.append(torch.autograd.grad(sum(each.sum() for each in results if each.requires_grad), x)[0])
+    assert torch.equal(*found)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
 def test_a_write_to_another_dtype_is_hidden_from_autograd(dtype: torch.dtype) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -263,3 +278,27 @@ def test_a_write_to_another_dtype_is_hidden_from_autograd(dtype: torch.dtype) ->
     x = torch.tensor([0.3, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
     with pytest.raises(fxc.errors.CaptureError, match="autograd does not see that it is written"):
         fxc.compile(function, (x,), training=True)
+
+
+MADE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "factory": lambda x: torch.zeros(3, requires_grad=True),
+    "new": lambda x: x.new_ones(3).requires_grad_(),
+    "clone": lambda x: x.detach().clone().requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_leaf_that_the_model_makes_and_returns_gets_its_gradient(name: str) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        made = MADE[name](x)
+        return x * 2 + made * 5, made
+
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(fxc.errors.CaptureError, match="requires a gradient is not recorded"):
+        fxc.compile(function, (x,), training=True)
+    with pytest.warns(fxc.errors.FallbackWarning, match="requires a gradient is not recorded"):
+        compiled = fxc.compile(function, (x,), training=True, options={"fallback": True})
+    result, made = compiled(x)
+    result.sum().backward()
+    assert made.is_leaf and made.grad is not None and x.grad is not None
+    assert made.grad.tolist() == [5, 5, 5] and x.grad.tolist() == [2, 2, 2]

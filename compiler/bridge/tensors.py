@@ -176,7 +176,7 @@ class FakeWorld:
 
     ``other_guesses``: use other hints, and other values for unknown numbers, than by default. ``hints``: hints of some symbols,
     by name. ``oblivious``: PyTorch reads hints only where necessary (``backed_size_oblivious``), and emits more general size
-    expressions.
+    expressions. ``has_guesses``: whether the world has made values of unknown numbers.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class FakeWorld:
     ) -> None:
         self._other_guesses, self._hints, self.oblivious = other_guesses, dict(hints), oblivious
         self._facts = dict(symbols.data) if symbols is not None else {}
-        self._symbols = dict[str, torch.SymInt]()
+        self._symbols, self.has_guesses = dict[str, torch.SymInt](), False
         self._names = dict[Any, Any]()
 
     @cached_property
@@ -325,15 +325,12 @@ class FakeWorld:
         return FakeTensor(self.mode, meta, device)
 
     def _number(self, type: IntType | FloatType | BoolType) -> Any:
-        text, guess = type.expression.data, 2.5 if self._other_guesses else 1.0
         if isinstance(type, IntType):
-            return self._size(text)
-        if isinstance(type, BoolType):
-            return {"True": True, "False": False}.get(text, not self._other_guesses)
-        try:
-            return float(text) if text else guess
-        except ValueError:
-            return guess
+            return self._size(type.expression.data)
+        if (known := self.known_number(type)) is not None:
+            return known
+        self.has_guesses, other = True, self._other_guesses
+        return not other if isinstance(type, BoolType) else 2.5 if other else 1.0
 
     def known_number(self, type: Attribute) -> bool | int | float | None:
         """Return the constant in a type, or None if the value depends on data."""

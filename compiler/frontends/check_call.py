@@ -17,7 +17,7 @@ from fxc.bridge.values import SYMBOLIC_NUMBERS, attribute_of, is_dict, is_sequen
 from fxc.dialects.attributes.values import SSA, FunctionAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError, nearest
 from fxc.frontends.python_state import variables_of
-from fxc.frontends.unrecorded import Unrecorded
+from fxc.frontends.unrecorded import Unrecorded, is_new_leaf
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
@@ -113,15 +113,22 @@ def _check_dimensions(name: str, value: Any, shapes: Any) -> None:
 
 @contextmanager
 def results_checked(module: torch.nn.Module, training: bool) -> Generator[None, None, None]:
-    """``checked_results`` of each call of ``module`` in this context. Unrecorded if it switches grad mode in ``training``."""
+    """``checked_results`` of each call of ``module`` in this context.
+
+    Unrecorded if in ``training`` it switches grad mode, or returns a leaf that it has made and that requires a gradient.
+    """
     gradients = torch.is_grad_enabled()
 
-    def check(module: torch.nn.Module, _args: Any, result: Any) -> Any:
+    def check(module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> Any:
         if training and torch.is_grad_enabled() != gradients:
             raise Unrecorded("that the model switches grad mode for what follows its call is not recorded")
+        given = set(map(id, tree_leaves((args, kwargs)))) if training else set[int]()
+        returned = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor) and id(each) not in given]
+        if training and any(map(is_new_leaf, returned)):
+            raise Unrecorded("that a tensor which the model makes and returns requires a gradient is not recorded")
         return checked_results(module, result)
 
-    handle = module.register_forward_hook(check)
+    handle = module.register_forward_hook(check, with_kwargs=True)
     try:
         yield
     finally:

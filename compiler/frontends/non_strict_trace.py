@@ -260,7 +260,7 @@ class _Switches(PreDispatchTorchFunctionMode):
         is_switch = func in SWITCHES
         if (
             is_switch
-            or is_unrecorded(func)
+            or is_unrecorded(func, kwargs)
             or func in FORMATS
             or str(getattr(func, "__module__", "")).startswith("torch._functorch")
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, cast
@@ -161,7 +161,8 @@ class UnrecordedRefused(TorchFunctionMode):
 
     These are assignments to the data of a tensor, hooks, ``backward``, which adds to ``grad`` of parameters, parameters and
     inputs that no longer require a gradient or do so now, stored elements, and flags (``FlagRead``). ``training``: also
-    operators without a gradient inside of autocast, as torch.export loses switches of grad mode there.
+    factories of tensors that require one, and operators without a gradient inside of autocast, as torch.export loses
+    switches of grad mode there.
     """
 
     def __init__(self, training: bool) -> None:
@@ -173,6 +174,8 @@ class UnrecordedRefused(TorchFunctionMode):
             raise Unrecorded("the model assigns to the data of a tensor, which is not recorded")
         if func in _METHODS and (func.__name__ in _HOOKS or args[0].layout not in (torch.strided, torch.jagged)):
             raise Unrecorded(f"{func.__name__} is not recorded")
+        if self._gradients and (kwargs or {}).get("requires_grad"):
+            raise Unrecorded(f"that what {_name_of(func)} makes requires a gradient is not recorded")
         if func is torch.Tensor.detach_ and args[0].requires_grad and _is_given(args[0]):
             raise Unrecorded("that an input is detached in place is not recorded")
         if func is torch.Tensor.backward:
@@ -211,10 +214,16 @@ def _is_given(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, torch.nn.Parameter) or (found is not None and found.proxy.node.op == "placeholder")
 
 
-def is_unrecorded(function: Any) -> bool:
-    """Whether a trace does not record ``function``, as a mode gets it: it assigns to data, or autograd has an effect."""
+def is_new_leaf(tensor: torch.Tensor) -> bool:
+    """Whether ``tensor`` requires a gradient, and is neither computed from others, nor a view, nor given to the call."""
+    return tensor.requires_grad and tensor.is_leaf and not tensor._is_view() and not _is_given(tensor)
+
+
+def is_unrecorded(function: Any, kwargs: Mapping[str, Any] | None) -> bool:
+    """Whether a trace does not record a call, as a mode gets it: it makes a leaf, or assigns to data, or changes gradients."""
     return (
         _is_data_set(function)
+        or bool((kwargs or {}).get("requires_grad"))
         or function in _EFFECTS
         or (function in (*_FLAGS, _VERSION) and _is_of_model(sys._getframe(1), function))
     )

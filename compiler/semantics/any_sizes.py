@@ -34,11 +34,12 @@ def traced_for_any_sizes(
 ) -> Answer:
     """Return the result of ``trace`` in ``world``, or else in an oblivious world.
 
-    CannotInfer if the result in the oblivious world also depends on guards: other sizes lead to another result, with which it
-    does not ``agree`` at these sizes.
+    CannotInfer if the result in the oblivious world also depends on guards: other sizes, or other values of unknown numbers,
+    lead to another result, with which it does not ``agree`` at these sizes.
     """
     traced = trace(world)
-    if all(agree(traced, other, numbers) for other, numbers in other_answers(trace, world, symbols)):
+    others = other_answers(trace, world, symbols, guessed=world.has_guesses)
+    if all(agree(traced, other, numbers) for other, numbers in others):
         return traced
     if not world.oblivious:
         return traced_for_any_sizes(trace, type(world)(symbols, oblivious=True), symbols, agree)

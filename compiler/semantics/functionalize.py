@@ -140,16 +140,15 @@ class _Interpreter(ReferenceInterpreter):
             return [env[op.operands[0]]]
         if op.operator == "aten.detach_.default" and _is_written_later(op.results[0]):
             return self.call_instead(op, _detach_in_place, env)
-        if op.operator == "aten.as_strided.default":
-            has_gradient = not _is_cut(op.operands[0])
-            return self.call_instead(op, self.as_strided if has_gradient else lambda *of: _cut(self.as_strided(*of)), env)
+        if op.operator == "aten.as_strided.default" or op.operator in BY_VIEWS:
+            as_strided: Callable[..., Any] = self.detached_as_strided if _is_cut(op.operands[0]) else self.as_strided
+            by_views = BY_VIEWS.get(op.operator)
+            return self.call_instead(op, partial(by_views, as_strided=as_strided) if by_views else as_strided, env)
         if op.operator == "aten.reshape.default":
             with self.known_sharing(op):
                 return self.call_instead(op, _reshape, env)
         if op.operator in STRIDED_COPIES:
             return self.call_instead(op, partial(self.strided_copy, op), env)
-        if (by_views := BY_VIEWS.get(op.operator)) is not None:
-            return self.call_instead(op, partial(by_views, as_strided=self.as_strided), env)
         if (told := UNDECLARED_VIEWS.get(op.operator, op.operator)) != op.operator:
             return self.call_instead(op, resolve_operator(told), env)
         with self.known_sharing(op):
@@ -187,6 +186,9 @@ class _Interpreter(ReferenceInterpreter):
         view = torch.ops.aten.as_strided.default(x, size, stride, storage_offset)
         self.outside.update({id(view): view} if outside else {})
         return view
+
+    def detached_as_strided(self, *args: Any) -> Any:
+        return torch.ops.aten.detach.default(self.as_strided(*args))
 
     def strided_copy(self, op: TorchOp, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Run ``op``, a copy of an ``as_strided`` view of ``x`` or a copy of ``x`` with other values there, with checks."""
@@ -341,9 +343,6 @@ def _is_whole(base: FunctionalTensor, view: FunctionalTensor) -> bool:
 def _is_lifted(value: SSAValue) -> bool:
     """Whether ``value`` is a new tensor of a constant, as ``torch.tensor`` makes: it has no past that ``detach_`` could cut."""
     return isinstance(value.owner, TorchOp) and value.owner.operator == "aten.lift_fresh_copy.default"
-
-
-_cut = torch.ops.aten.detach.default
 
 
 def _is_cut(value: SSAValue) -> bool:

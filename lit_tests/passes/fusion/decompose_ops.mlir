@@ -746,3 +746,13 @@ func.func @no_dimension(%x: tensor<4x3xf32>) {
   %a = torch.aten._softmax.default(%x, 7, false) : (tensor<4x3xf32>) -> tensor<4x3xf32>
   fx.output(%a) : (tensor<4x3xf32>) -> ()
 }
+
+// -----
+
+/// What PyTorch computes depends on the number, which is not known.
+// ROWS-LABEL:  func.func @unknown_power
+// ROWS-NEXT:     torch.aten.linalg_vector_norm.default(%x, %k)
+func.func @unknown_power(%x: tensor<3xf32>, %k: !torch.float) {
+  %a = torch.aten.linalg_vector_norm.default(%x, %k) : (tensor<3xf32>, !torch.float) -> tensor<f32>
+  fx.output(%a) : (tensor<f32>) -> ()
+}
