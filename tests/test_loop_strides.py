@@ -135,3 +135,16 @@ def check(part: int, *, symbolic: bool) -> int:
                 wrong.append(f"{f} of {operands}: {found} for {given}")
     assert not wrong, "\n".join(wrong)
     return len(seen)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("loss", [torch.ops.aten.mse_loss, torch.ops.aten.smooth_l1_loss])
+def test_losses_of_each_element_lie_as_in_eager(loss: Any, dtype: torch.dtype) -> None:
+    x = torch.rand(4, 1, 2, dtype=dtype).movedim(0, 2)
+    for pair in (
+        (torch.rand(4, dtype=dtype).expand_as(x), x),
+        (x, x.contiguous()),
+        (x, torch.rand(1, 2, 8, dtype=dtype)[..., ::2]),
+    ):
+        for reduction in (0, 1):  # none, mean
+            assert strides(fake_of(loss, (*pair, reduction), {}, False)) == [*loss(*pair, reduction).stride()]

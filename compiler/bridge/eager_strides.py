@@ -242,6 +242,11 @@ def _joined(given: Tensor, *args: Any, scalars: bool = False, **__: Any) -> Tens
     return given.new_empty_strided(given.shape, loop_strides(operands, given.shape, scalars))
 
 
+def _of_each(given: Tensor, x: Tensor, y: Tensor, *_: Any, **__: Any) -> Tensor:
+    """Return a fake of a loss of each element, in the layout of a loop, or of their sum."""
+    return _joined(given, x, y) if given.dim() else given
+
+
 def _preserved(_: Tensor, x: Tensor, *__: Any, **___: Any) -> Tensor:
     """Return a fake with the layout of a copy of ``x``: that of ``x`` if it is dense."""
     return x if is_dense(x) else torch.empty_like(x)
@@ -329,6 +334,7 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     ),
     **dict.fromkeys([_aten._to_copy.default, _aten.clone.default], _cloned),
     _aten.floor_divide.default: _joined,
+    **dict.fromkeys([_aten.mse_loss.default, _aten.smooth_l1_loss.default], _of_each),
     **dict.fromkeys([_aten.binary_cross_entropy.default, _aten.huber_loss.default], _like_first),
     _aten.ldexp.Tensor: _ldexp,
     **dict.fromkeys(
