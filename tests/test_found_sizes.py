@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -179,3 +180,19 @@ def test_whether_a_reshape_is_a_view_is_a_condition_where_a_later_write_depends_
             continue
         torch.testing.assert_close(compiled(x), function(copied))
         torch.testing.assert_close(x, copied)
+
+
+BOOLS: dict[str, Any] = {
+    "tensor": lambda x, n: torch.tensor((n > 0).item()) & (x > 0),
+    "where": lambda x, n: torch.where(torch.tensor((n > 0).item()), x, -x),
+    "full": lambda x, n: x + torch.full((3,), (n > 0).item()).sum(),
+}
+
+
+@pytest.mark.parametrize("name", BOOLS)
+def test_a_bool_of_a_tensor_that_becomes_a_tensor(name: str) -> None:
+    function, free = BOOLS[name], torch.export.Dim.AUTO
+    compiled = fxc.compile(function, (torch.ones(4), torch.tensor(4)), dynamic_shapes=({0: free}, {}))
+    for x in (torch.ones(4), torch.arange(-2.0, 5)):
+        for n in (4, -1):
+            assert torch.equal(compiled(x, torch.tensor(n)), function(x, torch.tensor(n)))

@@ -117,8 +117,10 @@ def _text(expression: Any, names: Names) -> types.Dim:
 
 
 def _expression(value: Any, names: Names) -> str:
-    symbolic = isinstance(value, SYMBOLIC_NUMBERS)
-    return _written(expression_of(value), names) if symbolic else str(value)
+    if not isinstance(value, SYMBOLIC_NUMBERS):
+        return str(value)
+    is_number_of_bool = type(expression := expression_of(value)).__name__ == "Piecewise"
+    return "" if is_number_of_bool else _written(expression, names)
 
 
 def _written(expression: Any, names: Names) -> str:
