@@ -91,3 +91,12 @@ def test_numbers_beyond_the_range_of_a_dtype(name: str) -> None:
             compiled(x)
     else:
         torch.testing.assert_close(compiled(x), expected)
+
+
+def test_half_precision_is_rounded_where_a_kernel_stores_it() -> None:
+    def function(x: Tensor) -> Tensor:
+        return (x + 2048) + 1 - 2048
+
+    x = torch.ones(4, dtype=torch.float16)
+    assert function(x).tolist() == [0] * 4
+    assert fxc.compile(function, (x,), options={"target": "host"})(x).tolist() == [2] * 4

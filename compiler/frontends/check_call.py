@@ -122,8 +122,8 @@ def results_checked(module: torch.nn.Module, training: bool) -> Generator[None, 
     def check(module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> Any:
         if training and torch.is_grad_enabled() != gradients:
             raise Unrecorded("that the model switches grad mode for what follows its call is not recorded")
-        given = set(map(id, tree_leaves((args, kwargs)))) if training else set[int]()
-        returned = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor) and id(each) not in given]
+        given = {id(each) for each in tree_leaves((args, kwargs))}
+        returned = (each for each in tree_leaves(result) if isinstance(each, torch.Tensor) and id(each) not in given)
         if training and any(map(is_new_leaf, returned)):
             raise Unrecorded("that a tensor which the model makes and returns requires a gradient is not recorded")
         return checked_results(module, result)

@@ -119,7 +119,7 @@ class _Interpreter(ReferenceInterpreter):
         changed = [env[value] for value in writes(op) or () if is_strided(env[value])] if isinstance(op, TorchOp) else []
         self.lay_out(operands)
         if any(id(value) in self.outside for value in changed):
-            raise CaptureError(_BEYOND, hint=_WAY_OUT) from NotImplementedError(_BEYOND)
+            raise _refusal(_BEYOND)
         results = self.functional(op, env)
         self.note(results)
         self.check_outside(operands, results)
@@ -195,7 +195,7 @@ class _Interpreter(ReferenceInterpreter):
         numbers = {**dict(zip(STRIDED_COPIES[op.operator], args)), **kwargs}
         view = self.as_strided(x, *(numbers.get(name) for name in ("size", "stride", "storage_offset")))
         if id(view) in self.outside and memory_of(x) in self.changed:
-            raise CaptureError(_BEYOND, hint=_WAY_OUT) from NotImplementedError(_BEYOND)
+            raise _refusal(_BEYOND)
         return resolve_operator(op.operator)(x, *args, **kwargs)
 
     def lay_out(self, values: Sequence[Any]) -> None:
@@ -216,7 +216,7 @@ class _Interpreter(ReferenceInterpreter):
             views = [each for each in tree_leaves(results) if is_strided(each) and memory_of(each) == memory_of(value)]
             self.outside.update((id(view), view) for view in views)
             if not views and memory_of(value) in self.changed:
-                raise CaptureError(_BEYOND, hint=_WAY_OUT) from NotImplementedError(_BEYOND)
+                raise _refusal(_BEYOND)
 
     def call_instead(self, op: TorchOp, target: Callable[..., Any], env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         args, kwargs = op.trees()
@@ -225,8 +225,7 @@ class _Interpreter(ReferenceInterpreter):
 
     def check_gaps(self, memory: int) -> None:
         if memory in self.laid_out & self.between:
-            message = "as_strided of a tensor that is written, and whose elements are not adjacent in memory"
-            raise CaptureError(message, hint=_WAY_OUT) from NotImplementedError(message)
+            raise _refusal("as_strided of a tensor that is written, and whose elements are not adjacent in memory")
 
 
 class _Tracer:
@@ -300,6 +299,13 @@ _WAY_OUT = f"pass all of the memory and take the tensor of it in the model, or u
 
 
 _BEYOND = "as_strided of a tensor that is written reaches elements that are none of that tensor"
+
+
+def _refusal(message: str) -> CaptureError:
+    """The error for a program that runs in parts."""
+    error = CaptureError(message, hint=_WAY_OUT)
+    error.__cause__ = NotImplementedError(message)
+    return error
 
 
 _WRITE = torch.ops.aten.copy_.default
