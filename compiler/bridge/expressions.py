@@ -63,6 +63,15 @@ def parse_expression(text: str) -> sympy.Expr:
         raise FxcError(f"not an expression in the module's symbols: {text!r}") from error
 
 
+def readable(text: str) -> str:
+    """``text``; empty, as for a number of unknown value, where it is no expression: that of a bool which became a number."""
+    try:
+        parse_expression(text)
+    except FxcError:
+        return ""
+    return text
+
+
 def number_of(size: int | str, numbers: Mapping[sympy.Symbol, Any]) -> int:
     """Return ``size`` for these values of symbols; ``sys.maxsize`` if it has other symbols."""
     if isinstance(size, int):

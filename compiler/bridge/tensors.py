@@ -119,8 +119,10 @@ def _text(expression: Any, names: Names) -> types.Dim:
 def _expression(value: Any, names: Names) -> str:
     if not isinstance(value, SYMBOLIC_NUMBERS):
         return str(value)
-    is_number_of_bool = type(expression := expression_of(value)).__name__ == "Piecewise"
-    return "" if is_number_of_bool else _written(expression, names)
+    from fxc.bridge.expressions import readable
+
+    text = _written(expression_of(value), names)
+    return readable(text) if isinstance(value, torch.SymInt) else text
 
 
 def _written(expression: Any, names: Names) -> str:
@@ -239,9 +241,9 @@ class FakeWorld:
 
     @property
     def is_unmarked(self) -> bool:
-        """Whether computations left no guards, and no symbols without a name."""
-        if "shape_env" not in self.__dict__:
-            return True
+        """Whether computations left no guards or guesses, and no symbols without a name."""
+        if self.has_guesses or "shape_env" not in self.__dict__:
+            return not self.has_guesses
         env = self.shape_env
         marks = env.guards or env.deferred_runtime_asserts or env.replacements
         return not marks and all(symbol in self._names for symbol in env.var_to_range)

@@ -38,8 +38,7 @@ def traced_for_any_sizes(
     lead to another result, with which it does not ``agree`` at these sizes.
     """
     traced = trace(world)
-    others = other_answers(trace, world, symbols, guessed=world.has_guesses)
-    if all(agree(traced, other, numbers) for other, numbers in others):
+    if all(agree(traced, other, numbers) for other, numbers in other_answers(trace, world, symbols)):
         return traced
     if not world.oblivious:
         return traced_for_any_sizes(trace, type(world)(symbols, oblivious=True), symbols, agree)
@@ -91,15 +90,15 @@ def _holds_without(
 
 
 def other_answers(
-    ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None, *, guessed: bool = False
+    ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None
 ) -> Iterator[tuple[Answer, Mapping[str, int]]]:
     """Yield the results of ``ask`` in worlds with other hints than ``world``, and these hints.
 
-    One world has other hints for all symbols; others violate single guards. Worlds that satisfy all guards are skipped, as
-    their result is the same. ``guessed``: the result may also depend on unknown numbers.
+    One world has other hints for all symbols, and other guesses; others violate single guards. Worlds that satisfy all guards
+    are skipped, as their result is the same.
     """
     assumed = assumptions(world)
-    if guessed or are_broken_elsewhere(assumed, world):
+    if world.has_guesses or are_broken_elsewhere(assumed, world):
         other = type(world)(symbols, other_guesses=True, oblivious=world.oblivious)
         answer = ask(other)
         yield answer, other.numbers

@@ -18,7 +18,7 @@ from fxc.bridge.memory import memory_of
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld, as_leaf
 from fxc.bridge.values import is_sequence
-from fxc.dialects.attributes.types import NUMBERS, BoolType, Dim, FloatType, IntType, is_tensor, sizes, strides
+from fxc.dialects.attributes.types import NUMBERS, Dim, IntType, is_tensor, sizes, strides
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops.base import TorchOp, drops_nothing
@@ -84,11 +84,10 @@ class TypeInference:
             return seen[-1][1]
 
         types = ask(world)
-        guessed = any(_is_unknown_number(operand.type) for operand in op.operands)
-        if not guessed and not world.has_guards:
+        if not (world.has_guesses or world.has_guards):
             return types
         try:
-            for other, _ in other_answers(ask, world, symbols, guessed=guessed):
+            for other, _ in other_answers(ask, world, symbols):
                 types = [_agreed(op, a, b) for a, b in zip(types, other, strict=True)]
         except VerifyException as error:
             if not world.oblivious:
@@ -150,10 +149,16 @@ class TypeInference:
         return pairs
 
     def _evaluate(self, question: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None) -> Answer:
-        return evaluate(question, symbols, lambda: self._static, self._fresh)
+        return evaluate(question, symbols, self._plain, self._fresh)
+
+    def _plain(self) -> StaticWorld:
+        """Return a world without guesses, as ``_fresh``."""
+        if not self._static.is_unmarked:
+            self._static = StaticWorld()
+        return self._static
 
     def _fresh(self, symbols: DictionaryAttr | None) -> FakeWorld:
-        """Return a world without guards: the cached one, unless an operation left guards in it."""
+        """Return a world without guards: the cached one, unless an operation left guards or guesses in it."""
         if symbols != self._symbols or not self._world.is_unmarked:
             self._symbols, self._world = symbols, FakeWorld(symbols)
         return self._world
@@ -212,23 +217,6 @@ def _has_long_sizes(op: Operation) -> bool:
         else:
             return False
     return isinstance(op, TorchOp) and not op.regions and any(isinstance(dim, str) and len(dim) >= _LENGTH for dim in found)
-
-
-def _is_unknown_number(type: Attribute) -> bool:
-    """Whether the type is a float or bool whose value fake values can only guess; an unknown int is a symbol."""
-    if isinstance(type, TupleType):
-        return any(map(_is_unknown_number, type.types.data))
-    if isinstance(type, BoolType):
-        return type.expression.data not in ("True", "False")
-    return isinstance(type, FloatType) and not _is_float(type.expression.data)
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _agreed(op: Operation, a: Attribute, b: Attribute) -> Attribute:
