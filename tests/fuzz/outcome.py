@@ -66,7 +66,8 @@ def run(f: Callable[..., Any], inputs: list[torch.Tensor], orders: int = 0, rais
         results = list(f(*inputs))
         found = Run(results, inputs)
         if orders:
-            read_later = [value for value in inputs if not value.is_leaf]
+            # PyTorch's fill of integers with a number that has a gradient makes them require one, which none can have
+            read_later = [value for value in inputs if not value.is_leaf and (value.is_floating_point() or value.is_complex())]
             found.gradients = derivatives([*results, *read_later], sources, orders)
     found.storages = [memory(value) for value in inputs]
     return found
