@@ -78,3 +78,50 @@ def test_it_runs_in_parts(name: str, training: bool) -> None:
     for result, wanted in pairs:
         assert torch.allclose(result, wanted) if isinstance(wanted, Tensor) else result == wanted
     assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("by", ["closure", "attribute"])
+def test_tensors_that_are_not_of_the_model_learn(by: str) -> None:
+    """A trace makes constants of them."""
+    weight, shift = nn.Parameter(torch.arange(12.0).view(4, 3) / 8), torch.ones(3, requires_grad=True)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept = [weight, shift]
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ self.kept[0]).tanh() + self.kept[1]
+
+    def function(x: Tensor) -> Tensor:
+        return (x @ weight).tanh() + shift
+
+    model = function if by == "closure" else Model()
+    x = torch.linspace(-1, 1, 8).view(2, 4)
+    with pytest.raises(fxc.errors.CaptureError, match="neither an input nor a parameter"):
+        fxc.compile(model, (x,), training=True)
+    with pytest.warns(fxc.errors.FallbackWarning, match="neither an input nor a parameter"):
+        compiled = fxc.compile(model, (x,), training=True, options={"fallback": True})
+    found = torch.autograd.grad(compiled(x).square().sum(), [weight, shift])
+    expected = torch.autograd.grad(model(x).square().sum(), [weight, shift])
+    torch.testing.assert_close(found, expected)
+    assert torch.allclose(fxc.compile(model, (x,))(x), model(x))  # without gradients
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc])
+def test_sparse_inputs_of_compressed_layouts(layout: torch.layout) -> None:
+    def function(s: Tensor, x: Tensor) -> Tensor:
+        return s.to_dense() + x
+
+    sparse, x = torch.eye(3).to_sparse(layout=layout), torch.arange(9.0).view(3, 3)
+    compiled = fxc.compile(function, (sparse, x), options={"fallback": True})
+    assert torch.equal(compiled(sparse, x), torch.eye(3) + x)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("training", [False, True])
+def test_submodules_that_torchscript_traced(training: bool) -> None:
+    model, x = nn.Sequential(torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2)), nn.ReLU()), torch.ones(1, 2)
+    compiled = fxc.compile(model, (x,), training=training, options={"fallback": True})
+    assert torch.allclose(compiled(x), model(x)) and compiled(x).requires_grad is training

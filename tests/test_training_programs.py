@@ -231,11 +231,14 @@ def test_what_was_compiled_before_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
     assert_close(torch.autograd.grad(weigh(first(x, w)), w), torch.autograd.grad(weigh(second(x, w)), w))
 
 
-def test_recurrent_layers_keep_what_backward_needs() -> None:
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_keep_what_backward_needs(layer: type[nn.RNNBase]) -> None:
+    """They are one call, whose derivative is PyTorch's."""
+
     class Recurrent(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layers, self.head = nn.LSTM(5, 4, 2, batch_first=True), nn.Linear(4, 3)
+            self.layers, self.head = layer(5, 4, 2, batch_first=True), nn.Linear(4, 3)
 
         def forward(self, x: Tensor) -> Tensor:
             return torch.tanh(self.head(self.layers(x * 2 + 1)[0]) * 3)

@@ -332,7 +332,7 @@ def _export(
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.recorded(),
         grad_mode_recorded(),
-        UnrecordedRefused(training),
+        UnrecordedRefused(module, training),
         state_read() as state_reads,
         Texts() as texts,
         IndexedWrites(),
@@ -490,7 +490,7 @@ def _make_fx(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         return tuple(leaves)
 
     trace = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)
-    with UnrecordedRefused(training=False), replacements_refused(model), Texts() as texts, hidden_calls_refused():
+    with UnrecordedRefused(model, training=False), replacements_refused(model), Texts() as texts, hidden_calls_refused():
         graph = trace(*state.values(), *flat)
     program = import_fx(graph)
     name_state(program, [*state.values(), *flat], state, model)

@@ -159,7 +159,8 @@ def _copies(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, 
     copies = dict[int, Any]()
     for value in tree_leaves(inputs):
         if isinstance(value, torch.Tensor):
-            copied = copy.deepcopy(value.detach(), copies).requires_grad_(value.requires_grad)
+            is_strided, plain = value.layout is torch.strided, value.detach()  # PyTorch cannot deep-copy each other layout
+            copied = (copy.deepcopy(plain, copies) if is_strided else plain.clone()).requires_grad_(value.requires_grad)
             with torch.enable_grad():
                 copies[id(value)] = copied if value.is_leaf else copied.clone()
     return copy.deepcopy(inputs, copies)

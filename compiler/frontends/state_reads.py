@@ -135,7 +135,7 @@ class StateReads:
             for inner, module in self._modules(path, value):
                 self.unregistered.append((inner, module))
                 for table in (module._parameters, module._buffers, module._modules):
-                    self._attributes(inner, table, list(table))
+                    self._attributes(inner, table, list(table.keys()))
                     self._sized.append(table)
         elif (function := _wrapped(value)) is not None:
             self.caches += [value] * isinstance(value, functools._lru_cache_wrapper)

@@ -162,12 +162,13 @@ class UnrecordedRefused(TorchFunctionMode):
     These are assignments to the data of a tensor, hooks, ``backward``, which adds to ``grad`` of parameters, parameters and
     inputs that no longer require a gradient or do so now, stored elements, and flags (``FlagRead``). ``training``: also
     factories of tensors that require one, and operators without a gradient inside of autocast, as torch.export loses
-    switches of grad mode there.
+    switches of grad mode there; and reads of tensors that require one and are not of the model, which become constants.
     """
 
-    def __init__(self, training: bool) -> None:
+    def __init__(self, model: Any, training: bool) -> None:
         super().__init__()
         self._gradients = training and torch.is_grad_enabled()
+        self._own = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set[int]()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if _is_data_set(func):
@@ -176,6 +177,9 @@ class UnrecordedRefused(TorchFunctionMode):
             raise Unrecorded(f"{func.__name__} is not recorded")
         if self._gradients and (kwargs or {}).get("requires_grad"):
             raise Unrecorded(f"that what {_name_of(func)} makes requires a gradient is not recorded")
+        given: tuple[Any, ...] = (*args, *(kwargs or {}).values())
+        if self._gradients and any(map(self._is_foreign, given)):
+            raise Unrecorded("the gradient of a tensor that is neither an input nor a parameter of the model is not recorded")
         if func is torch.Tensor.detach_ and args[0].requires_grad and _is_given(args[0]):
             raise Unrecorded("that an input is detached in place is not recorded")
         if func is torch.Tensor.backward:
@@ -192,6 +196,11 @@ class UnrecordedRefused(TorchFunctionMode):
             raise Unrecorded("whether a parameter or an input requires a gradient is not recorded")
         return result
 
+    def _is_foreign(self, value: Any) -> bool:
+        """Whether a trace reads ``value``, which requires a gradient and is no fake tensor, as it makes, nor of the model."""
+        is_real = type(value) in (torch.Tensor, torch.nn.Parameter)
+        return is_real and value.requires_grad and id(value) not in self._own and _proxies() is not None
+
 
 def _loses(given: Any, result: Any) -> bool:
     """Whether a tensor of ``result``, computed under autocast, has no gradient although one that is ``given`` does."""
@@ -207,9 +216,14 @@ def _name_of(function: Any) -> str:
     return function.__name__ if function.__name__ != "__get__" else function.__self__.__name__
 
 
+def _proxies() -> Any:
+    """The mode of a trace that records calls above autograd, if there is one."""
+    return cast("Any", torch)._ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
+
+
 def _is_given(tensor: torch.Tensor) -> bool:
     """Whether ``tensor`` exists before the call that is traced: a parameter, a buffer or an input."""
-    mode: Any = cast("Any", torch)._ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
+    mode = _proxies()
     found: Any = None if mode is None else cast("Any", get_proxy_slot)(tensor, mode.tracer, None)
     return isinstance(tensor, torch.nn.Parameter) or (found is not None and found.proxy.node.op == "placeholder")
 

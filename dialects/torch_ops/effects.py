@@ -88,6 +88,14 @@ RESOLVING = frozenset({"aten.resolve_conj.default", "aten.resolve_neg.default"})
 WITHOUT_DERIVATIVE = frozenset({"aten.copy.default", "aten.zero.default"})
 """Functional operators that PyTorch cannot differentiate, or not for complex tensors, unlike their in-place variants."""
 
+RECURRENT = frozenset(
+    {
+        "aten.lstm.input", "aten.lstm.data", "aten.gru.input", "aten.gru.data", "aten.rnn_tanh.input", "aten.rnn_tanh.data",
+        "aten.rnn_relu.input", "aten.rnn_relu.data",
+    }
+)  # fmt: skip
+"""Composite operators that call others for each step of a sequence."""
+
 EQUAL_SHAPES = frozenset({"aten.gelu_backward.default"})
 """Pointwise operators, by the flag ``p``, that have a kernel which requires equal shapes."""
 

@@ -5,8 +5,8 @@ Assumes  the torch level, one result per value (``lower-simple-tuples``). ``fx.r
 Ensures  each slice of at least ``threshold`` differentiable operations, constants not counted, one of which needs a
          gradient, is a private function called by ``autodiff.subgraph``. Its outputs share no memory with each other
          or with its inputs. Effects and random operators stay in order.
-Leaves   writes, calls, asserts, collectives, operators that PyTorch cannot differentiate at these types or with
-         data-dependent sizes; functions that are slices or derivatives already.
+Leaves   writes, calls, asserts, collectives, recurrent layers, operators that PyTorch cannot differentiate at these
+         types or with data-dependent sizes; functions that are slices or derivatives already.
 Cost     one PyTorch trace per different operation, reused by ``differentiate``; else near linear, as ``fuse``.
 
 Before:
@@ -53,6 +53,7 @@ from fxc.dialects.base.effects import aliases, has_side_effect, is_random, write
 from fxc.dialects.base.names import UniqueNames
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.torch_ops.effects import RECURRENT
 from fxc.passes.analysis.constants import is_constant
 from fxc.passes.analysis.memory import Memory, is_isolated
 from fxc.passes.analysis.requires_grad import ARGUMENT, REQUIRES_GRAD, marked, requires_grad
@@ -138,6 +139,8 @@ class _Function:
             return False
         if not op.results or any(isinstance(result.type, TupleType) for result in op.results):
             return False
+        if isinstance(op, TorchOp) and op.operator in RECURRENT:
+            return False  # as operators of each step they are slower than PyTorch's call, and slow to trace
         needs = [value in self.active for value in op.operands]
         cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
         asked = any(needs) and any(requires_grad(op.results[i]) for i in cotangents)  # a query costs a trace

@@ -159,3 +159,20 @@ func.func @same(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
   %c = torch.aten.dropout.default(%b, 0.5, false) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   func.return %b, %c : tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// -----
+
+/// A recurrent layer stays one call: PyTorch's is faster than the operators of its steps.
+// CHECK-LABEL: func.func @recurrent
+// CHECK-NEXT:    autodiff.subgraph
+// CHECK-NEXT:    torch.aten.gru.input
+// CHECK-NEXT:    autodiff.subgraph
+// CHECK-NEXT:    func.return
+func.func @recurrent(%x: tensor<4x1x2xf32>, %h: tensor<1x1x3xf32>, %w: tensor<9x2xf32>, %u: tensor<9x3xf32>) -> tensor<4x1x3xf32> {
+  %a = torch.aten.exp.default(%x) : (tensor<4x1x2xf32>) -> tensor<4x1x2xf32>
+  %b = torch.aten.sin.default(%a) : (tensor<4x1x2xf32>) -> tensor<4x1x2xf32>
+  %y, %last = torch.aten.gru.input(%b, %h, [%w, %u], false, 1, 0.0, true, false, false) : (tensor<4x1x2xf32>, tensor<1x1x3xf32>, tensor<9x2xf32>, tensor<9x3xf32>) -> (tensor<4x1x3xf32>, tensor<1x1x3xf32>)
+  %c = torch.aten.exp.default(%y) : (tensor<4x1x3xf32>) -> tensor<4x1x3xf32>
+  %d = torch.aten.sin.default(%c) : (tensor<4x1x3xf32>) -> tensor<4x1x3xf32>
+  func.return %d : tensor<4x1x3xf32>
+}
