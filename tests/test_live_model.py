@@ -315,7 +315,7 @@ class Stateful(nn.Module):
         self.mask, self.act, self.name = torch.ones(3), torch.relu, "add"
         self.config: dict[str, Any] = {"k": 2.0, "inner": {"depth": [1.0]}}
         self.terms, self.flags, self.settings = [1.0, 2.0], {"on"}, Settings()
-        self.hidden = [nn.Linear(3, 3)]
+        self.hidden = [nn.Linear(3, 3).requires_grad_(False)]  # a weight that learns would not be of the model
         self.layers, self.line = nn.ModuleList([nn.Linear(3, 3)]), nn.Sequential(nn.Linear(3, 3))
         self.unread, self.unread_named, self.unread_act = [1.0], {"k": 1.0}, torch.relu
         self.unread_tensor = torch.ones(3)

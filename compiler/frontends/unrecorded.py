@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import torch
 from torch._C import _TorchDispatchModeKey
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.cuda import random as cuda_random
 from torch.fx.experimental.proxy_tensor import get_proxy_slot
 from torch.overrides import TorchFunctionMode
@@ -177,8 +178,8 @@ class UnrecordedRefused(TorchFunctionMode):
             raise Unrecorded(f"{func.__name__} is not recorded")
         if self._gradients and (kwargs or {}).get("requires_grad"):
             raise Unrecorded(f"that what {_name_of(func)} makes requires a gradient is not recorded")
-        given: tuple[Any, ...] = (*args, *(kwargs or {}).values())
-        if self._gradients and any(map(self._is_foreign, given)):
+        named: dict[str, Any] = kwargs or {}
+        if self._gradients and any(map(self._is_foreign, (*args, *named.values()))):
             raise Unrecorded("the gradient of a tensor that is neither an input nor a parameter of the model is not recorded")
         if func is torch.Tensor.detach_ and args[0].requires_grad and _is_given(args[0]):
             raise Unrecorded("that an input is detached in place is not recorded")
@@ -198,8 +199,8 @@ class UnrecordedRefused(TorchFunctionMode):
 
     def _is_foreign(self, value: Any) -> bool:
         """Whether a trace reads ``value``, which requires a gradient and is no fake tensor, as it makes, nor of the model."""
-        is_real = type(value) in (torch.Tensor, torch.nn.Parameter)
-        return is_real and value.requires_grad and id(value) not in self._own and _proxies() is not None
+        is_real = type(value) in (torch.Tensor, torch.nn.Parameter) and not is_functorch_wrapped_tensor(value)
+        return is_real and value.requires_grad and value.is_leaf and id(value) not in self._own and _proxies() is not None
 
 
 def _loses(given: Any, result: Any) -> bool:
