@@ -80,7 +80,7 @@ def test_it_runs_in_parts(name: str, training: bool) -> None:
     assert torch.equal(found, expected)
 
 
-@pytest.mark.parametrize("by", ["closure", "attribute"])
+@pytest.mark.parametrize("by", ["closure", "attribute", "elements"])
 def test_tensors_that_are_not_of_the_model_learn(by: str) -> None:
     """A trace makes constants of them."""
     weight, shift = nn.Parameter(torch.arange(12.0).view(4, 3) / 8), torch.ones(3, requires_grad=True)
@@ -96,7 +96,10 @@ def test_tensors_that_are_not_of_the_model_learn(by: str) -> None:
     def function(x: Tensor) -> Tensor:
         return (x @ weight).tanh() + shift
 
-    model = function if by == "closure" else Model()
+    def joined(x: Tensor) -> Tensor:
+        return torch.cat([x, weight.mT]).tanh()[:, :3] + torch.stack([shift])
+
+    model = {"closure": function, "attribute": Model(), "elements": joined}[by]
     x = torch.linspace(-1, 1, 8).view(2, 4)
     with pytest.raises(fxc.errors.CaptureError, match="neither an input nor a parameter"):
         fxc.compile(model, (x,), training=True)

@@ -178,8 +178,7 @@ class UnrecordedRefused(TorchFunctionMode):
             raise Unrecorded(f"{func.__name__} is not recorded")
         if self._gradients and (kwargs or {}).get("requires_grad"):
             raise Unrecorded(f"that what {_name_of(func)} makes requires a gradient is not recorded")
-        named: dict[str, Any] = kwargs or {}
-        if self._gradients and any(map(self._is_foreign, (*args, *named.values()))):
+        if self._gradients and any(map(self._is_foreign, tree_leaves((args, kwargs)))):
             raise Unrecorded("the gradient of a tensor that is neither an input nor a parameter of the model is not recorded")
         if func is torch.Tensor.detach_ and args[0].requires_grad and _is_given(args[0]):
             raise Unrecorded("that an input is detached in place is not recorded")

@@ -88,14 +88,6 @@ RESOLVING = frozenset({"aten.resolve_conj.default", "aten.resolve_neg.default"})
 WITHOUT_DERIVATIVE = frozenset({"aten.copy.default", "aten.zero.default"})
 """Functional operators that PyTorch cannot differentiate, or not for complex tensors, unlike their in-place variants."""
 
-RECURRENT = frozenset(
-    {
-        "aten.lstm.input", "aten.lstm.data", "aten.gru.input", "aten.gru.data", "aten.rnn_tanh.input", "aten.rnn_tanh.data",
-        "aten.rnn_relu.input", "aten.rnn_relu.data",
-    }
-)  # fmt: skip
-"""Composite operators that call others for each step of a sequence."""
-
 EQUAL_SHAPES = frozenset({"aten.gelu_backward.default"})
 """Pointwise operators, by the flag ``p``, that have a kernel which requires equal shapes."""
 
@@ -130,7 +122,15 @@ RESHAPED_IN_PLACE = frozenset(
 REPLACE_MEMORY = frozenset({"set_", "set_data"})
 """Those that give it other memory, as an assignment to its ``data`` does."""
 
-FRESH_COMPOSITES = frozenset(
+RECURRENT = frozenset(
+    {
+        "lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input",
+        "rnn_relu.data",
+    }
+)  # fmt: skip
+"""Composite operators of ``aten`` that call others for each step of a sequence."""
+
+FRESH_COMPOSITES = RECURRENT | frozenset(
     {
         "linear", "matmul", "linalg_matmul", "inner", "outer", "bilinear", "conv1d", "conv2d", "conv3d", "conv1d.padding",
         "conv2d.padding", "conv3d.padding", "conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input",
@@ -155,8 +155,7 @@ FRESH_COMPOSITES = frozenset(
         "logdet", "det", "slogdet", "inverse", "linalg_cholesky", "linalg_inv", "linalg_det", "linalg_slogdet",
         "linalg_eigvals", "linalg_eigvalsh", "linalg_norm", "linalg_matrix_norm", "linalg_cond", "linalg_matrix_rank",
         "linalg_pinv", "linalg_solve", "linalg_vander", "linalg_vecdot", "msort", "float_power.Tensor_Tensor",
-        "float_power.Tensor_Scalar", "float_power.Scalar", "argwhere", "flipud", "diag", "diagflat", "stft", "lstm.input",
-        "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data",
+        "float_power.Tensor_Scalar", "float_power.Scalar", "argwhere", "flipud", "diag", "diagflat", "stft",
         "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "cosine_embedding_loss", "hinge_embedding_loss",
         "margin_ranking_loss", "multilabel_margin_loss", "nll_loss", "nll_loss2d", "poisson_nll_loss", "triplet_margin_loss",
         "pad", "pad_sequence", "pairwise_distance", "pdist", "frobenius_norm.dim", "nuclear_norm", "nuclear_norm.dim",
@@ -177,6 +176,11 @@ def is_uninitialized(op: Operation) -> bool:
 
 def is_size_query(op: Operation) -> bool:
     return op.name.removeprefix("torch.") in SIZE_QUERIES
+
+
+def is_recurrent(operator: str) -> bool:
+    """Whether ``operator`` is a composite one that calls others for each step of a sequence."""
+    return operator.removeprefix("aten.") in RECURRENT
 
 
 def is_fresh_composite(operator: str) -> bool:

@@ -53,7 +53,7 @@ from fxc.dialects.base.effects import aliases, has_side_effect, is_random, write
 from fxc.dialects.base.names import UniqueNames
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
-from fxc.dialects.torch_ops.effects import RECURRENT
+from fxc.dialects.torch_ops.effects import is_recurrent
 from fxc.passes.analysis.constants import is_constant
 from fxc.passes.analysis.memory import Memory, is_isolated
 from fxc.passes.analysis.requires_grad import ARGUMENT, REQUIRES_GRAD, marked, requires_grad
@@ -139,7 +139,7 @@ class _Function:
             return False
         if not op.results or any(isinstance(result.type, TupleType) for result in op.results):
             return False
-        if isinstance(op, TorchOp) and op.operator in RECURRENT:
+        if isinstance(op, TorchOp) and is_recurrent(op.operator):
             return False  # as operators of each step they are slower than PyTorch's call, and slow to trace
         needs = [value in self.active for value in op.operands]
         cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
