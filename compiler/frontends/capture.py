@@ -13,8 +13,6 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
@@ -33,7 +31,8 @@ from fxc.frontends.check_call import (
     checked_results,
     flattenable,
     misfit,
-    refuse_wrapped,
+    refuse_subclasses,
+    require_data,
     results_checked,
 )
 from fxc.frontends.distributed_capture import capture_local, has_dtensors, refuse_fsdp
@@ -157,7 +156,7 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
                     changed.stored = StoredValues(stored)
                     with changed.around(module):
                         program, _ = export(module, args, kwargs)
-            _require_data(program, f"{route.name} cannot capture {_name(model)}")
+            require_data(program, f"{route.name} cannot capture {_name(model)}")
             changed.mark(program)
             return program
     except FxcError:
@@ -170,14 +169,6 @@ def _captured(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], rout
         raise CaptureError(message, place=place_of_error(error), hint=_hint(route.name, error)) from error
 
 
-def _require_data(program: Program, failure: str) -> None:
-    """CaptureError if ``program`` holds the fake tensors of a capture."""
-    if any(isinstance(value, (FakeTensor, FunctionalTensor)) for value in program.state.values()):
-        message = "a fake tensor became a constant, as where a backward runs the forward again (a reentrant checkpoint)"
-        hint = f"give checkpoint use_reentrant=False, or use {TORCH_COMPILE}"
-        raise CaptureError(f"{failure}: {message}", hint=hint) from NotImplementedError(message)
-
-
 def capture_somehow(
     model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], *, dynamic_shapes: Any, training: bool
 ) -> Program:
@@ -187,7 +178,8 @@ def capture_somehow(
     ``dynamic_shapes``. Raises CaptureError with the reason for which each route failed.
     """
     check_call(model, args, kwargs, dynamic_shapes)
-    refuse_wrapped(tensor for module in modules_of(model).values() for tensor in state_of(module).values())
+    state = (tensor for module in modules_of(model).values() for tensor in state_of(module).values())
+    refuse_subclasses(state, (args, kwargs))
     try:
         return _captured(model, args, kwargs, _Route(dynamic_shapes=dynamic_shapes, stores=True, training=training))
     except (CaptureError, InputError) as error:

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 from xdsl.ir import Attribute
@@ -16,8 +19,10 @@ from fxc.bridge.instances import with_instances
 from fxc.bridge.values import SYMBOLIC_NUMBERS, attribute_of, is_dict, is_sequence, tree_of
 from fxc.dialects.attributes.values import SSA, FunctionAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError, nearest
+from fxc.frontends.captured_model import modules_of, state_of
 from fxc.frontends.python_state import variables_of
 from fxc.frontends.unrecorded import Unrecorded, is_new_leaf
+from fxc.program.program import Program
 
 
 def check_call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
@@ -53,6 +58,10 @@ def check_model(model: Any) -> None:
         raise InputError(f"the model is {model!r}, which cannot be called", hint="give a torch.nn.Module or a function")
     if isinstance(model, type) and issubclass(model, torch.nn.Module):
         raise InputError(f"the model is the class {model.__qualname__}", hint=f"give an instance: {model.__qualname__}(...)")
+    state = (tensor for module in modules_of(model).values() for tensor in state_of(module).values())
+    if any(isinstance(tensor, UninitializedTensorMixin) for tensor in state):
+        message = "the model has parameters without a shape, which a lazy module makes in its first call"
+        raise InputError(message, hint="call the model once before")
     if isinstance(model, torch.export.ExportedProgram):
         raise InputError("the model is an ExportedProgram, which cannot be called", hint="give its module: exported.module()")
     if isinstance(model, torch.jit.ScriptModule):
@@ -60,11 +69,30 @@ def check_model(model: Any) -> None:
         raise InputError("the model is a ScriptModule, whose operators TorchScript runs", hint=hint)
 
 
-def refuse_wrapped(tensors: Iterable[torch.Tensor]) -> None:
-    """CaptureError for a subclass of tensors that holds other tensors, such as a quantized weight."""
-    for kind in (type(tensor) for tensor in tensors if is_traceable_wrapper_subclass(tensor)):
-        message = f"the model has a weight of the class {kind.__name__}, which holds other tensors"
-        raise CaptureError(message, hint=f"use {TORCH_COMPILE}") from TypeError(kind)
+def refuse_subclasses(state: Iterable[torch.Tensor], inputs: Any) -> None:
+    """CaptureError for tensors of classes whose Python code sees their operators, or which hold others: a trace has neither."""
+    given = (value for value in tree_leaves(inputs) if isinstance(value, torch.Tensor))
+    for where, tensors in (("the model has a weight", state), ("an input is a tensor", given)):
+        for tensor in tensors:
+            kind = type(tensor)
+            holds = is_traceable_wrapper_subclass(tensor)
+            if holds or (kind is not torch.Tensor and kind.__torch_function__ is not torch._C._disabled_torch_function_impl):
+                reason = "which holds other tensors" if holds else "whose __torch_function__ its operators call"
+                message = f"{where} of the class {kind.__name__}, {reason}"
+                hint = f"use {TORCH_COMPILE}" + ", or convert it with .as_subclass(torch.Tensor)" * (not holds)
+                raise CaptureError(message, hint=hint) from TypeError(kind)
+
+
+def require_data(program: Program, failure: str) -> None:
+    """CaptureError if ``program`` holds the fake tensors of a capture, or nested tensors that it made."""
+    message, hint = "", f"use {TORCH_COMPILE}"
+    if any(value.is_nested for value in program.state.values()):
+        message = "a nested tensor that the model makes became a constant"
+    if any(isinstance(value, (FakeTensor, FunctionalTensor)) for value in program.state.values()):
+        message = "a fake tensor became a constant, as where a backward runs the forward again (a reentrant checkpoint)"
+        hint = f"give checkpoint use_reentrant=False, or {hint}"
+    if message:
+        raise CaptureError(f"{failure}: {message}", hint=hint) from NotImplementedError(message)
 
 
 def misfit(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:

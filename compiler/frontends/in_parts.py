@@ -160,7 +160,14 @@ def _copies(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, 
     for value in tree_leaves(inputs):
         if isinstance(value, torch.Tensor):
             is_strided, plain = value.layout is torch.strided, value.detach()  # PyTorch cannot deep-copy each other layout
-            copied = (copy.deepcopy(plain, copies) if is_strided else plain.clone()).requires_grad_(value.requires_grad)
+            is_plain = type(value) is torch.Tensor or is_traceable_wrapper_subclass(value)
+            if not is_plain:  # nor each class
+                plain = plain.as_subclass(torch.Tensor)
+            copied = copy.deepcopy(plain, copies) if is_strided else plain.clone()
+            if not is_plain:
+                copied = copied.as_subclass(type(value))
+                vars(copied).update(vars(value))
+            copied.requires_grad_(value.requires_grad)
             with torch.enable_grad():
                 copies[id(value)] = copied if value.is_leaf else copied.clone()
     return copy.deepcopy(inputs, copies)

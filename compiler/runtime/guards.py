@@ -115,6 +115,15 @@ def plain_tests(x: str, dtype: torch.dtype) -> list[str]:
     return [f"type({x}) in plain", *lazy]
 
 
+def acts_as_tensor(kind: Any) -> bool:
+    """Whether the Python code of a tensor class does not see the functions that are called with its tensors."""
+    function = kind.__torch_function__
+    return function is torch._C._disabled_torch_function_impl or getattr(function, "__func__", None) is _OF_TENSOR
+
+
+_OF_TENSOR = torch.Tensor.__torch_function__.__func__
+
+
 def untransformed_tests(names: CodeNames) -> tuple[str, str, str]:
     """Return tests that no transform of torch.func, trace or forward-mode differentiation is active: those see operators."""
     no_transform, no_trace = (f"not {names.of(test)}()" for test in (transforms_are_active, is_recorded))

@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import OTHER_VERSION, InputError
-from fxc.runtime.guards import CodeNames, Guard, tensor_tests
+from fxc.runtime.guards import CodeNames, Guard, acts_as_tensor, tensor_tests
 from fxc.runtime.shared_memory import WITHOUT_SHARING, back, copied, shared_pair, starts_later
 
 Dim = int | str
@@ -154,6 +154,7 @@ Values = Sequence[Any]
 Error = Callable[[Values], InputError]
 
 _RECOMPILE = "compile again with an example of this kind"
+_SUBCLASS = "pass it through .as_subclass(torch.Tensor), or compile again with an example of this class"
 _WIDEN = "widen the bounds of this size: torch.export.Dim(name, min=..., max=...) in dynamic_shapes"
 _FREE = "compile with dynamic_shapes to leave a size free, or with the option recompile"
 _STRIDES = "compile with an example of these strides, or"
@@ -235,6 +236,9 @@ class _Writer:
         if spec.layout != "strided":
             layout = f"{x}.layout is {names.of(getattr(torch, spec.layout, None))}"
         yield Guard(f"isinstance({x}, Tensor)", wrong(lambda v: f"is a {type(v).__name__}, but a tensor is expected"))
+        test = f"(type({x}) in plain or {names.of(acts_as_tensor)}(type({x})))"
+        sees = "whose __torch_function__ would not see what is called"
+        yield Guard(test, wrong(lambda v: f"is of the class {type(v).__name__}, {sees}", _SUBCLASS))
         yield Guard(dtype, wrong(lambda v: f"has dtype {v.dtype}, but torch.{spec.dtype} is expected", _RECOMPILE))
         if spec.moves:
             yield Guard(f"not {x}.is_meta", wrong(lambda _: "is on meta, where tensors hold no numbers", "move it before"))
@@ -367,11 +371,20 @@ def _listed(values: tuple[int, ...]) -> str:
 
 
 def same_constant(a: Any, b: Any) -> bool:
-    """Whether two Python values are the same constant: 1, 1.0 and True differ, so do 0.0 and -0.0, and nan equals itself."""
-    if type(a) is not type(b):
+    """Whether two Python values are the same constant: 1, 1.0 and True differ, so do 0.0 and -0.0, and nan equals itself.
+
+    A scalar of NumPy that is a Python number, such as ``np.float64``, is that number.
+    """
+    if _python_type(a) is not _python_type(b):
         return False
     if isinstance(a, float):
         return a.hex() == b.hex()
     if isinstance(a, complex):
         return (a.real.hex(), a.imag.hex()) == (b.real.hex(), b.imag.hex())
     return a is b or bool(a == b)
+
+
+def _python_type(value: object) -> type[object]:
+    kind = type(value)
+    bases = (float, complex, str, bytes) if kind.__module__ == "numpy" else ()
+    return next((base for base in bases if issubclass(kind, base)), kind)
