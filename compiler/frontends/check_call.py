@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 from xdsl.ir import Attribute
@@ -58,8 +58,8 @@ def check_model(model: Any) -> None:
         raise InputError(f"the model is {model!r}, which cannot be called", hint="give a torch.nn.Module or a function")
     if isinstance(model, type) and issubclass(model, torch.nn.Module):
         raise InputError(f"the model is the class {model.__qualname__}", hint=f"give an instance: {model.__qualname__}(...)")
-    state = (tensor for module in modules_of(model).values() for tensor in state_of(module).values())
-    if any(isinstance(tensor, UninitializedTensorMixin) for tensor in state):
+    state = (tensor for module in modules_of(cast(Any, model)).values() for tensor in state_of(module).values())
+    if any(map(is_lazy, state)):
         message = "the model has parameters without a shape, which a lazy module makes in its first call"
         raise InputError(message, hint="call the model once before")
     if isinstance(model, torch.export.ExportedProgram):
