@@ -6,7 +6,7 @@ import copy
 import pickle
 import warnings
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -93,21 +93,25 @@ def compiled_in_parts(
 ) -> CompiledInParts:
     """Compile ``model``, which cannot be captured for ``reason``, in parts, and warn of it.
 
-    Runs it once on copies of the inputs. Raises ``reason`` where that fails, or changes state that Dynamo does not follow, and
-    where options exclude it.
+    Runs it once on copies of the inputs, in training in eager mode, too. Raises ``reason`` where that fails, changes state that
+    Dynamo does not follow, or loses gradients, and where options exclude it.
     """
     if reason.__cause__ is None or options.strict or not options.fallback or options.pipeline:
         raise reason
     state = PythonState(as_module(model))
     made = CompiledInParts(model, modes, training, options, reason)
-    restored = [*state.tensors, *tree_leaves((args, kwargs))]
+    inputs = tuple(args), dict(kwargs)
+    restored = [*state.tensors, *tree_leaves(inputs)]
     plain = [value for value in restored if not is_traceable_wrapper_subclass(value)]
     try:
-        with unchanged(plain), quiet(), torch.set_grad_enabled(torch.is_grad_enabled()):
-            copied = _copies((tuple(args), dict(kwargs)))
-            made(*copied[0], **copied[1])
+        with torch.set_grad_enabled(torch.is_grad_enabled()):
+            expected = _gradients(_results(model, inputs, plain)) if training else []
+            state.put_back()
+            results = _results(made, inputs, plain)
+        if training and _gradients(results) != expected:
+            raise NotImplementedError("a gradient of a gradient is lost, as AOTAutograd has no second derivatives")
     except Exception as error:
-        if (failure := _failure(model, (tuple(args), dict(kwargs)), plain)) is not None:
+        if (failure := _failure(model, inputs, plain)) is not None:
             message = f"the model raises {type(failure).__name__} at these inputs: {reason_of(failure)}"
             hint = "see that the model runs in PyTorch at these inputs"
             raise CaptureError(message, place=place_of_error(failure), hint=hint) from failure
@@ -128,12 +132,22 @@ def compiled_in_parts(
 def _failure(model: Model, inputs: tuple[tuple[Any, ...], dict[str, Any]], restored: Sequence[Any]) -> Exception | None:
     """What ``model`` raises in eager mode at copies of ``inputs``."""
     try:
-        with unchanged(restored), quiet():
-            args, kwargs = _copies(inputs)
-            model(*args, **kwargs)
+        _results(model, inputs, restored)
     except Exception as error:
         return error
     return None
+
+
+def _results(model: Callable[..., Any], inputs: tuple[tuple[Any, ...], dict[str, Any]], restored: Sequence[Any]) -> Any:
+    """What ``model`` returns at copies of ``inputs``."""
+    with unchanged(restored), quiet():
+        args, kwargs = _copies(inputs)
+        return model(*args, **kwargs)
+
+
+def _gradients(results: Any) -> list[bool]:
+    """Which tensors of ``results`` require a gradient."""
+    return [leaf.requires_grad for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor)]
 
 
 def _dynamo_as_in_eager() -> Any:
