@@ -8,7 +8,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,8 @@ def compiled_in_parts(
 ) -> CompiledInParts:
     """Compile ``model``, which cannot be captured for ``reason``, in parts, and warn of it.
 
-    Runs it once on copies of the inputs, in training in eager mode, too. Raises ``reason`` where that fails, changes state that
-    Dynamo does not follow, or loses gradients, and where options exclude it.
+    Runs it on copies of the inputs, in eager mode and in parts. Raises ``reason`` where that fails, changes state that Dynamo
+    does not follow, loses gradients, or has other results, and where options exclude it.
     """
     if reason.__cause__ is None or options.strict or not options.fallback or options.pipeline:
         raise reason
@@ -104,17 +104,20 @@ def compiled_in_parts(
     restored = [*state.tensors, *tree_leaves(inputs)]
     plain = [value for value in restored if not is_traceable_wrapper_subclass(value)]
     try:
-        with torch.set_grad_enabled(torch.is_grad_enabled()):
-            expected = _gradients(_results(model, inputs, plain)) if training else []
-            state.put_back()
-            results = _results(made, inputs, plain)
-        if training and _gradients(results) != expected:
+        expected = _results(model, inputs, plain)
+    except Exception as failure:
+        message = f"the model raises {type(failure).__name__} at these inputs: {reason_of(failure)}"
+        hint = "see that the model runs in PyTorch at these inputs"
+        raise CaptureError(message, place=place_of_error(failure), hint=hint) from failure
+    finally:
+        state.put_back()
+    try:
+        results = _results(made, inputs, plain)
+        if training and _gradients(results) != _gradients(expected):
             raise NotImplementedError("a gradient of a gradient is lost, as AOTAutograd has no second derivatives")
+        if not _agree(results, expected) and _agree(_results(model, inputs, plain), expected):
+            raise NotImplementedError("the results are not those of eager mode")
     except Exception as error:
-        if (failure := _failure(model, inputs, plain)) is not None:
-            message = f"the model raises {type(failure).__name__} at these inputs: {reason_of(failure)}"
-            hint = "see that the model runs in PyTorch at these inputs"
-            raise CaptureError(message, place=place_of_error(failure), hint=hint) from failure
         message = f"{reason.message}\n  in parts: {type(error).__name__}: {reason_of(error)}"
         raise CaptureError(message, op=reason.op, place=reason.place, hint=reason.hint) from error
     finally:
@@ -129,25 +132,41 @@ def compiled_in_parts(
     return made
 
 
-def _failure(model: Model, inputs: tuple[tuple[Any, ...], dict[str, Any]], restored: Sequence[Any]) -> Exception | None:
-    """What ``model`` raises in eager mode at copies of ``inputs``."""
-    try:
-        _results(model, inputs, restored)
-    except Exception as error:
-        return error
-    return None
+@dataclass(frozen=True)
+class _Results:
+    """The tensors that a model returned; ``is_random``: it has drawn from PyTorch's generator."""
+
+    tensors: list[torch.Tensor]
+    is_random: bool
 
 
-def _results(model: Callable[..., Any], inputs: tuple[tuple[Any, ...], dict[str, Any]], restored: Sequence[Any]) -> Any:
+def _results(model: Callable[..., Any], inputs: tuple[tuple[Any, ...], dict[str, Any]], restored: Sequence[Any]) -> _Results:
     """What ``model`` returns at copies of ``inputs``."""
-    with unchanged(restored), quiet():
+    with unchanged(restored), quiet(), torch.set_grad_enabled(torch.is_grad_enabled()):
         args, kwargs = _copies(inputs)
-        return model(*args, **kwargs)
+        before = torch.get_rng_state()
+        tensors = [leaf for leaf in tree_leaves(model(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+        return _Results(tensors, not torch.equal(before, torch.get_rng_state()))
 
 
-def _gradients(results: Any) -> list[bool]:
+def _agree(actual: _Results, expected: _Results) -> bool:
+    """Whether floating-point results agree in a quarter of their digits, or are random: the order of draws may differ."""
+    if expected.is_random or len(actual.tensors) != len(expected.tensors):
+        return expected.is_random
+    return all(map(_is_close, actual.tensors, expected.tensors))
+
+
+def _is_close(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    if type(expected) is not torch.Tensor or not expected.is_floating_point() or expected.layout is not torch.strided:
+        return True
+    tolerance = torch.finfo(expected.dtype).eps ** 0.25
+    largest = expected.detach().nan_to_num(0, 0, 0).abs().amax().item() if expected.numel() else 0.0
+    return actual.shape == expected.shape and torch.allclose(actual, expected, tolerance, tolerance * largest, equal_nan=True)
+
+
+def _gradients(results: _Results) -> list[bool]:
     """Which tensors of ``results`` require a gradient."""
-    return [leaf.requires_grad for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+    return [tensor.requires_grad for tensor in results.tensors]
 
 
 def _dynamo_as_in_eager() -> Any:
