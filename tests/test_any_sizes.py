@@ -96,3 +96,20 @@ def test_integers_that_are_free(name: str) -> None:
     for size in (5, 7, 4):
         inputs = torch.randn(size, size, size), size - 2, 1, torch.empty(size, 0, dtype=torch.int64)
         torch.testing.assert_close(compiled(*inputs), NUMBERS[name](*inputs))
+
+
+def test_sizes_that_only_the_forward_relates() -> None:
+    """The sizes of scores and labels are equal, which the graph of the backward does not say."""
+
+    def model(ids: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        following = torch.nn.functional.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
+        return torch.nn.functional.cross_entropy(weight[ids].view(-1, 6), following.view(-1))
+
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="fxc")
+    for sizes in ((2, 5), (3, 7), (4, 4)):
+        ids, labels = torch.randint(0, 4, sizes), torch.randint(0, 6, sizes)
+        weight = torch.randn(4, 6, requires_grad=True)
+        (actual,) = torch.autograd.grad(compiled(ids, weight, labels), weight)
+        (expected,) = torch.autograd.grad(model(ids, weight, labels), weight)
+        torch.testing.assert_close(actual, expected)

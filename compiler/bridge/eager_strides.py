@@ -277,6 +277,10 @@ def _as_second(given: Tensor, _: Tensor, x: Tensor, *__: Any, **___: Any) -> Ten
     return _in_format(given, x)
 
 
+def _preserved_second(given: Tensor, _: Tensor, x: Tensor, *__: Any, **___: Any) -> Tensor:
+    return _preserved(given, x)
+
+
 def _rolled(_: Tensor, x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
     """Concatenate two slices for each dimension; without dimensions, the result is contiguous."""
     if not dims or x.numel() == 0:
@@ -333,20 +337,37 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
         _preserved,
     ),
     **dict.fromkeys([_aten._to_copy.default, _aten.clone.default], _cloned),
-    _aten.floor_divide.default: _joined,
+    **dict.fromkeys(
+        [
+            _aten.elu_backward.default,
+            _aten.floor_divide.default,
+            _aten.hardsigmoid_backward.default,
+            _aten.hardswish_backward.default,
+            _aten.hardtanh_backward.default,
+            _aten.softplus_backward.default,
+        ],
+        _joined,
+    ),
+    _aten.binary_cross_entropy_backward.default: _preserved_second,
     **dict.fromkeys([_aten.mse_loss.default, _aten.smooth_l1_loss.default], _of_each),
     **dict.fromkeys([_aten.binary_cross_entropy.default, _aten.huber_loss.default], _like_first),
     _aten.ldexp.Tensor: _ldexp,
     **dict.fromkeys(
         [
+            _aten._log_softmax_backward_data.default,
             _aten.grid_sampler_2d.default,
+            _aten.huber_loss_backward.default,
+            _aten.isin.Tensor_Tensor,
             _aten.log_sigmoid_forward.default,
             _aten.masked_fill.Scalar,
+            _aten.mse_loss_backward.default,
             _aten.mvlgamma.default,
+            _aten.native_layer_norm_backward.default,
             _aten.normal.Tensor_Tensor,
             _aten.pow.Scalar,
             _aten.rrelu.default,
             _aten.rrelu_with_noise.default,
+            _aten.smooth_l1_loss_backward.default,
             _aten.tril.default,
             _aten.triu.default,
         ],

@@ -48,7 +48,7 @@ def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Referenc
         )
     except (CannotInfer, FxcError, RuntimeError, NotImplementedError, TypeError):
         return None  # the rule requires known or nonzero sizes, or has a layout that cannot be faked
-    except (IndexError, ValueError) as error:
+    except (AssertionError, IndexError, ValueError) as error:
         if not is_refusal(error):
             raise
         return None  # a call of the operator raises the error

@@ -142,11 +142,12 @@ def check(w: BlockWriter, condition: Value, message: str) -> None:
     if w.find(key) is not None:
         return
     ssa, depth = condition.ssa, condition.depth
-    if condition.is_block and (mask := w.mask(depth, w.axes)) is not None:
+    if condition.is_block and (mask := w.mask(w.depth, w.axes)) is not None:
+        depth = max(depth, w.bounded(w.depth))
         others = w.add(arith.XOrIOp(mask, w.block(w.constant(arith.ConstantOp(IntegerAttr(1, i1)))).ssa), depth)
         ssa = w.add(arith.OrIOp(ssa, others), depth)
     w.add(AssertOp.of(ssa, message), depth)
-    w.save(key, condition)
+    w.save(key, Value(condition.ssa, depth))
 
 
 def write(w: BlockWriter, op: Operation, pointers: Mapping[SSAValue, SSAValue], form: Form, values: Values) -> Value:

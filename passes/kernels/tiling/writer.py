@@ -273,9 +273,8 @@ class BlockWriter:
 
     def mask(self, depth: int, axes: Sequence[Axis]) -> SSAValue | None:
         """The mask of the active lanes of a block along ``axes`` in the scope ``depth``; None where all are active."""
+        depth = self.bounded(depth)
         bounds = self.scopes[depth].bounds
-        while depth and self.scopes[depth - 1].bounds == bounds:
-            depth -= 1
         key = ("mask", *axes)
         if (found := self.scopes[depth].known.get(key)) is not None:
             return found.ssa
@@ -286,6 +285,12 @@ class BlockWriter:
                 part.name_hint = "mask"
                 total = part if total is None else self.add(arith.AndIOp(total, part), depth)
         return None if total is None else self.save(key, Value(total, depth)).ssa
+
+    def bounded(self, depth: int) -> int:
+        """The outermost scope around ``depth`` that has its active lanes."""
+        while depth and self.scopes[depth - 1].bounds == self.scopes[depth].bounds:
+            depth -= 1
+        return depth
 
     # memory
 
