@@ -43,7 +43,10 @@ OPERATORS: dict[str, tuple[int, Callable[..., Tensor]]] = {
             g, x, [3], torch.zeros(4, 6, 1), torch.ones(4, 6, 1), None, None, [True, False, False]
         )[0],
     ),
+    "angle": (1, lambda x: torch.complex(x, x).angle()),
     "isin": (2, torch.isin),
+    "poisson": (1, torch.poisson),
+    "_standard_gamma": (1, lambda x: ATEN._standard_gamma(x)),
     "gather": (2, lambda x, i: x.gather(1, (i * 4).long())),
     "scatter_add": (2, lambda x, i: x.scatter_add(1, (i * 4).long(), x)),
     "masked_scatter": (2, lambda x, m: x.masked_scatter(m > 0.5, x)),

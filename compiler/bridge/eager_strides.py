@@ -269,6 +269,10 @@ def _in_format(given: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor:
     return torch.empty_like(given, memory_format=suggest_memory_format(x))
 
 
+def _angle(given: Tensor, x: Tensor) -> Tensor:
+    return _contiguous(given) if x.is_complex() else given
+
+
 def _ldexp(_: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return x * torch.pow(2.0, y)
 
@@ -344,6 +348,7 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
             _aten.hardsigmoid_backward.default,
             _aten.hardswish_backward.default,
             _aten.hardtanh_backward.default,
+            _aten.mish_backward.default,
             _aten.softplus_backward.default,
         ],
         _joined,
@@ -351,10 +356,12 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     _aten.binary_cross_entropy_backward.default: _preserved_second,
     **dict.fromkeys([_aten.mse_loss.default, _aten.smooth_l1_loss.default], _of_each),
     **dict.fromkeys([_aten.binary_cross_entropy.default, _aten.huber_loss.default], _like_first),
+    _aten.angle.default: _angle,
     _aten.ldexp.Tensor: _ldexp,
     **dict.fromkeys(
         [
             _aten._log_softmax_backward_data.default,
+            _aten._standard_gamma.default,
             _aten.grid_sampler_2d.default,
             _aten.huber_loss_backward.default,
             _aten.isin.Tensor_Tensor,
@@ -364,6 +371,7 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
             _aten.mvlgamma.default,
             _aten.native_layer_norm_backward.default,
             _aten.normal.Tensor_Tensor,
+            _aten.poisson.default,
             _aten.pow.Scalar,
             _aten.rrelu.default,
             _aten.rrelu_with_noise.default,
