@@ -366,6 +366,22 @@ def test_a_cache_by_class_is_captured_by_the_first_route() -> None:
         assert {Tensor: OF_TENSORS} == BACKENDS
 
 
+class Registers(nn.Module):
+    """Makes a buffer in its first call, and names a dict by classes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not hasattr(self, "scale"):
+            self.register_buffer("scale", torch.ones(3))
+        return x * self.scale if BACKENDS else x
+
+
+def test_a_buffer_that_the_first_call_makes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BACKENDS, Tensor, OF_TENSORS)
+    with pytest.raises(CaptureError, match="registers or removes 'scale'") as caught:
+        fxc.compile(Registers(), (torch.randn(2, 3),))
+    assert "call the model once" in (caught.value.hint or "")
+
+
 class Others(Branches):
     """Names the classes of tensors, and compares others."""
 

@@ -194,13 +194,13 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
                 refuse(f"{path!r} has a class of tensors as a key", None)
 
     def compare(*_: Any) -> None:
-        look_up()
         assigned.places.update(state.places())
         drawn.extend(state.drawn())
         made = [path for path, place in assigned.places.items() if isinstance(place.store, Registered)]
         if made:
             message = f"a call of the model registers or removes {made[0]!r}, a parameter, buffer or submodule"
             raise CaptureError(message, hint="call the model once before you compile it") from Unrecorded(message)
+        look_up()
 
     def start(*_: Any) -> None:
         state.begin()
@@ -209,8 +209,9 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     try:
         with replacements_refused(module, assigned=True):
             yield assigned
-    except Exception:
-        look_up()
+    except Exception as error:
+        if not isinstance(error, CaptureError):
+            look_up()
         raise
     finally:
         for handle in handles:
