@@ -382,6 +382,33 @@ def test_a_buffer_that_the_first_call_makes_is_named(monkeypatch: pytest.MonkeyP
     assert "call the model once" in (caught.value.hint or "")
 
 
+KINDS = {Tensor: 3.0, nn.Parameter: 3.0}
+
+
+class Rests(Branches):
+    """Names a dict by classes, and looks none up."""
+
+    def asks(self, x: Any, y: Any) -> bool:
+        return len(KINDS) == 2
+
+
+class Misses(Branches):
+    """Looks a class up, and goes without."""
+
+    def asks(self, x: Any, y: Any) -> bool:
+        return type(y) in KINDS
+
+
+def test_a_dict_by_classes_in_which_none_is_looked_up() -> None:
+    model, x, free = Rests(), torch.randn(2, 3), ({0: torch.export.Dim("rows", min=2)},)
+    compiled = fxc.compile(model, (x,), dynamic_shapes=free)
+    torch.testing.assert_close(compiled(x), model(x))
+    assert list(KINDS) == [Tensor, nn.Parameter]
+    with pytest.raises(CaptureError, match="has a class of tensors as a key"):
+        fxc.compile(Misses(), (x,), dynamic_shapes=free)
+    assert list(KINDS) == [Tensor, nn.Parameter]
+
+
 class Others(Branches):
     """Names the classes of tensors, and compares others."""
 

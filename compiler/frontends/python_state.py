@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
@@ -176,7 +176,7 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
 
     CaptureError where some of it, or what a generator outside of PyTorch draws, changes what the next call computes.
     """
-    state, assigned, drawn = PythonState(module), Assigned(), list[Any]()
+    state, assigned, drawn, missing = PythonState(module), Assigned(), list[Any](), dict[int, tuple[str, Any]]()
 
     def refuse(asks: str, place: str | None) -> None:
         message = f"{asks}, which is another one in a trace"
@@ -189,9 +189,12 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
         raise CaptureError(message, hint="compile the whole model instead") from Unrecorded(message)
 
     def look_up() -> None:
-        for path, table, was in state.by_class:
-            if not _is_filled(table, was):
-                refuse(f"{path!r} has a class of tensors as a key", None)
+        """Keep the dicts in which a call has not looked up the class of a tensor, or has not found it."""
+        missing.update({id(table): (path, table) for path, table, was in state.by_class if not _is_filled(table, was)})
+
+    def refuse_missing(asked: Sequence[tuple[str, Any]]) -> None:
+        for path, _ in asked:
+            refuse(f"{path!r} has a class of tensors as a key", None)
 
     def compare(*_: Any) -> None:
         assigned.places.update(state.places())
@@ -212,15 +215,95 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     except Exception as error:
         if not isinstance(error, CaptureError):
             look_up()
+            refuse_missing([*missing.values()])
         raise
     finally:
         for handle in handles:
             handle.remove()
         state.put_back()
+    if missing:
+        refuse_missing(_looked_up(module, args, kwargs, state, [*missing.values()]))
     if drawn:
         raise draws_refused(drawn)
     if assigned.places or state.clocks:
         assigned.stored = _stored(module, args, kwargs, state, assigned.places)
+
+
+class _Fakes:
+    """Fakes of the tensors of ``module``: ``state``, by name, and ``known``, by the identity of the tensor.
+
+    ``others``: tensors that have none, to which calls really write.
+    """
+
+    def __init__(self, module: torch.nn.Module, state: PythonState) -> None:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        self._module = module
+        self._mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
+        named = (module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False))
+        tensors = {name: tensor for each in named for name, tensor in each}
+        distinct = {id(tensor): tensor for tensor in tensors.values()}
+        self.known: dict[int, torch.Tensor] = {key: self._mode.from_tensor(tensor) for key, tensor in distinct.items()}
+        self.state = {name: self.known[id(tensor)] for name, tensor in tensors.items()}
+        self.others = [tensor for tensor in state.tensors if id(tensor) not in self.known]
+
+    def inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Fakes of the inputs of a call."""
+        return tree_map_only(torch.Tensor, lambda t: self._mode.from_tensor(_alias(t)), (args, dict(kwargs)))
+
+    @contextmanager
+    def calls(self) -> Generator[None, None, None]:
+        """A context in which a call of the module has its fakes, and branches as in an export."""
+        from torch._export.utils import _compiling_state_context
+
+        with unchanged(self.others), _compiling_state_context(), _reparametrize_module(self._module, self.state), self._mode:
+            yield
+
+
+class _Probe(type):
+    """A key of the dict ``table`` that notices whether FakeTensor is looked up there: it has the same hash."""
+
+    table: dict[Any, Any]
+    is_asked: bool
+
+    def __new__(cls, table: dict[Any, Any]) -> _Probe:
+        made = super().__new__(cls, "Probe", (), {})
+        made.table = table
+        table[made], made.is_asked = None, False
+        return made
+
+    def __init__(cls, table: dict[Any, Any]) -> None:
+        super().__init__("Probe", (), {})
+
+    def __hash__(cls) -> int:
+        return hash(FakeTensor)
+
+    def __eq__(cls, other: object) -> bool:
+        cls.is_asked = cls.is_asked or other is FakeTensor
+        return cls is other
+
+
+def _looked_up(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    state: PythonState,
+    tables: Sequence[tuple[str, dict[Any, Any]]],
+) -> list[tuple[str, Any]]:
+    """Those of ``tables`` in which a call with fake tensors looks up their class; all if it fails."""
+    fakes = _Fakes(module, state)
+    positional, keywords = fakes.inputs(args, kwargs)
+    probes = {path: _Probe(table) for path, table in tables}
+    try:
+        with fakes.calls():
+            module(*positional, **keywords)
+        return [(path, table) for path, table in tables if probes[path].is_asked]
+    except Exception:
+        return [*tables]
+    finally:
+        for probe in probes.values():
+            del probe.table[probe]
+        state.put_back()
 
 
 def _stored(
@@ -236,32 +319,18 @@ def _stored(
     these calls as it does in an export. State is allowed if it is equal after every call, or if it is built once from values
     other than inputs. The second call finds another integer where the first one left one, as sizes differ between calls.
     """
-    from torch._export.utils import _compiling_state_context
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
-    known = dict[int, torch.Tensor]()
-
-    def fake(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in known:
-            known[id(tensor)] = mode.from_tensor(tensor)
-        return known[id(tensor)]
-
-    tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
-    fakes = {name: fake(tensor) for name, tensor in tensors.items()}
-    given = [tree_map_only(torch.Tensor, lambda t: mode.from_tensor(_alias(t)), (args, dict(kwargs))) for _ in range(2)]
-    registered = set(map(id, tensors.values()))
-    others = [tensor for tensor in state.tensors if id(tensor) not in registered]  # to which the fake mode really writes
-    before = [*fakes.values(), *others]
+    fakes = _Fakes(module, state)
+    given = [fakes.inputs(args, kwargs) for _ in range(2)]
+    before = [*fakes.state.values(), *fakes.others]
     calls = [_Calls(tree_leaves(inputs), before) for inputs in given]
     left, places, is_followed = list[dict[str, _Change]](), dict[str, Place](), False
     symbols, others_left = dict[str, set[Any]](), dict[str, Any]()
     added = set[str]()  # to lists, which the caller may empty
     try:
         for call, (positional, keywords) in zip(calls, given, strict=True):
-            with unchanged(others), _compiling_state_context(), _reparametrize_module(module, fakes), mode, call:
+            with fakes.calls(), call:
                 module(*positional, **keywords)
-            changed = {name: values for name, values in state.changed().items() if not _stand_for(known, *values)}
+            changed = {name: values for name, values in state.changed().items() if not _stand_for(fakes.known, *values)}
             left.append({name: _Change.of(*values) for name, values in changed.items()})
             if call is calls[0]:
                 places = {name: place for name, place in state.places().items() if name in changed}
