@@ -193,7 +193,7 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
         missing.update({id(table): (path, table) for path, table, was in state.by_class if not _is_filled(table, was)})
 
     def refuse_missing(asked: Sequence[tuple[str, Any]]) -> None:
-        for path, _ in asked:
+        for path, _ in asked[:1]:
             refuse(f"{path!r} has a class of tensors as a key", None)
 
     def compare(*_: Any) -> None:
@@ -293,16 +293,16 @@ def _looked_up(
     """Those of ``tables`` in which a call with fake tensors looks up their class; all if it fails."""
     fakes = _Fakes(module, state)
     positional, keywords = fakes.inputs(args, kwargs)
-    probes = {path: _Probe(table) for path, table in tables}
+    probes = [_Probe(table) for _, table in tables]
     try:
         with fakes.calls():
             module(*positional, **keywords)
-        return [(path, table) for path, table in tables if probes[path].is_asked]
+        return [each for each, probe in zip(tables, probes, strict=True) if probe.is_asked]
     except Exception:
         return [*tables]
     finally:
-        for probe in probes.values():
-            del probe.table[probe]
+        for probe in probes:
+            probe.table.pop(probe, None)
         state.put_back()
 
 
