@@ -178,8 +178,7 @@ def capture_somehow(
     ``dynamic_shapes``. Raises CaptureError with the reason for which each route failed.
     """
     check_call(model, args, kwargs, dynamic_shapes)
-    state = (tensor for module in modules_of(model).values() for tensor in state_of(module).values())
-    refuse_subclasses(state, (args, kwargs))
+    refuse_subclasses(model, (args, kwargs))
     try:
         return _captured(model, args, kwargs, _Route(dynamic_shapes=dynamic_shapes, stores=True, training=training))
     except (CaptureError, InputError) as error:

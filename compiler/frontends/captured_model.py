@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from threading import RLock
 from types import FunctionType
 from typing import Any
@@ -72,6 +72,11 @@ def state_of(model: Model) -> dict[str, torch.Tensor]:
     if not isinstance(model, torch.nn.Module):
         return {}
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def tensors_of(model: Model) -> Iterator[torch.Tensor]:
+    """The parameters and buffers of ``modules_of`` a model."""
+    return (tensor for module in modules_of(model).values() for tensor in state_of(module).values())
 
 
 def name_state(program: Program, inputs: Sequence[Any], state: Mapping[str, torch.Tensor], model: Model) -> None:

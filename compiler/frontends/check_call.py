@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from fxc.bridge.instances import with_instances
 from fxc.bridge.values import SYMBOLIC_NUMBERS, attribute_of, is_dict, is_sequence, tree_of
 from fxc.dialects.attributes.values import SSA, FunctionAttr
 from fxc.errors import TORCH_COMPILE, CaptureError, InputError, nearest
-from fxc.frontends.captured_model import modules_of, state_of
+from fxc.frontends.captured_model import Model, tensors_of
 from fxc.frontends.python_state import variables_of
 from fxc.frontends.unrecorded import Unrecorded, is_new_leaf
 from fxc.program.program import Program
@@ -58,8 +58,7 @@ def check_model(model: Any) -> None:
         raise InputError(f"the model is {model!r}, which cannot be called", hint="give a torch.nn.Module or a function")
     if isinstance(model, type) and issubclass(model, torch.nn.Module):
         raise InputError(f"the model is the class {model.__qualname__}", hint=f"give an instance: {model.__qualname__}(...)")
-    state = (tensor for module in modules_of(cast(Any, model)).values() for tensor in state_of(module).values())
-    if any(map(is_lazy, state)):
+    if any(map(is_lazy, tensors_of(cast(Any, model)))):
         message = "the model has parameters without a shape, which a lazy module makes in its first call"
         raise InputError(message, hint="call the model once before")
     if isinstance(model, torch.export.ExportedProgram):
@@ -69,10 +68,10 @@ def check_model(model: Any) -> None:
         raise InputError("the model is a ScriptModule, whose operators TorchScript runs", hint=hint)
 
 
-def refuse_subclasses(state: Iterable[torch.Tensor], inputs: Any) -> None:
+def refuse_subclasses(model: Model, inputs: Any) -> None:
     """CaptureError for tensors of classes whose Python code sees their operators, or which hold others: a trace has neither."""
     given = (value for value in tree_leaves(inputs) if isinstance(value, torch.Tensor))
-    for where, tensors in (("the model has a weight", state), ("an input is a tensor", given)):
+    for where, tensors in (("the model has a weight", tensors_of(model)), ("an input is a tensor", given)):
         for tensor in tensors:
             kind = type(tensor)
             holds = is_traceable_wrapper_subclass(tensor)
