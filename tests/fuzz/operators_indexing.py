@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from tests.fuzz.builder import Builder, Skip, Value
 from tests.fuzz.operators_views import sliced
 
@@ -19,7 +21,10 @@ def index(b: Builder, size: int | str, shape: list[int] | None = None, signed: b
         low = -size if signed else 0
         text = f"torch.tensor({[b.int(low, min(size - 1, low + 6)) for _ in range(count)]})"
     else:
-        text = f"(torch.arange({count}) * {b.of([1, 3, 0, 2])} % {size})"
+        start = ""
+        if b.int(0, 2) == 2:
+            start = f" + ({b.pick(exact=True)} > {b.of([0, 1])}).sum()"
+        text = f"((torch.arange({count}) * {b.of([1, 3, 0, 2])}{start}) % {size})"
     return text if shape is None else f"{text}.reshape({tuple(shape)})"
 
 
@@ -62,9 +67,20 @@ def new(b: Builder) -> None:
 # gathers
 
 
+def computed(b: Builder, x: Value, dim: int) -> str:
+    """Indices along ``dim`` that are read from ``x``: one a row."""
+    found = [f"{x}.argmax({dim}, keepdim=True)", f"{x}.argsort({dim}, stable=True).narrow({dim}, 0, 1)"]
+    count = f"(({x} > {b.of([0, 1])}).sum({dim}, keepdim=True).clamp(min=1) - 1)"
+    last = f"({x}.cummax({dim})[1].amax({dim}, keepdim=True))"
+    return b.of([count, count, last] if x.dtype == torch.bool else [count, count, last, *found])
+
+
 def gather(b: Builder) -> None:
     x = b.pick(complex=True, least=1, some=True)
     dim = b.dim(x)
+    if x.exact and not x.dtype.is_complex and b.flag():
+        b.emit("gather", f"{x}.gather({dim}, {computed(b, x, dim)})", moves=True)
+        return
     shape = [min(size, b.of([2, 3, 1])) for size in x.shape]
     where = index(b, b.size(x, dim) if b.generic else x.shape[dim], shape)
     b.emit("gather", f"{x}.gather({dim}, {where})", moves=True)
@@ -138,6 +154,8 @@ def scatter(b: Builder) -> None:
     if name == "scatter":  # each place once: which of several updates stays is not defined
         shape[dim] = 1
     where = index(b, size, shape)
+    if name == "scatter_value" and x.exact and not x.dtype.is_complex and b.flag():
+        where = computed(b, x, dim)
     source = f"torch.full({tuple(shape)}, 2, dtype={x}.dtype)"
     fit = [v for v in b.values if v.dtype == x.dtype and v.ndim == x.ndim and all(s >= n for s, n in zip(v.shape, shape))]
     if fit and b.flag():
