@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -89,6 +89,24 @@ def drop_unread_numbers(graph: GraphModule) -> None:
         is_number = any(isinstance(source, CallMethodItemSource) for source in env.var_to_sources.get(symbol, ()))
         if is_number and symbol not in used:
             del hints[symbol]
+
+
+def read_numbers(graph: GraphModule, inputs: Sequence[Any]) -> list[Any]:
+    """Let ``graph`` read the floats that Dynamo passes as tensors, and return ``inputs``, its examples, as calls pass them.
+
+    The example of a float that is no constant, as one drawn by ``random.uniform``, is of PyTorch's default dtype, but each call
+    passes float64. As a tensor it would also promote integers and other 0-d tensors as no number of Python does.
+    """
+    found = list(inputs)
+    for i, node in enumerate(graph.graph.find_nodes(op="placeholder")):
+        given, example = node.meta.get("grapharg"), found[i]
+        if getattr(given, "pass_arg_as_tensor", False) and example.is_floating_point() and example.dtype != torch.float64:
+            found[i] = example.double()
+            with graph.graph.inserting_after(node):
+                number = graph.graph.call_method("item", (node,))
+            node.replace_all_uses_with(number, delete_user_cb=lambda user, read=number: user is not read)
+            graph.recompile()
+    return found
 
 
 def return_views_of_inputs(graph: GraphModule) -> None:
