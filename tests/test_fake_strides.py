@@ -100,3 +100,13 @@ def test_gradients_of_losses_of_transposed_targets(name: str, dynamic: bool) -> 
             x, y = (torch.randn(size, dtype=torch.float64).requires_grad_() for size in ((4, rows, 3), (rows, 4, 3)))
             gradients.append(torch.autograd.grad(function(x, y), (x, y)))
         torch.testing.assert_close(gradients[1], gradients[0])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_one_hot_is_contiguous(dynamic: bool) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: F.one_hot(x, 7), backend="fxc", dynamic=dynamic)
+    for order in ORDERS:
+        x = torch.arange(24).reshape(2, 3, 4).permute(order) % 7
+        assert compiled(x).stride() == F.one_hot(x, 7).stride()
+        assert torch.equal(compiled(x), F.one_hot(x, 7))

@@ -31,7 +31,7 @@ _METADATA = frozenset(
 """In-place methods that write no elements."""
 
 _SET_GRADIENTS = torch._C._set_grad_enabled
-_POOLS = frozenset({torch.max_pool1d, functional.max_pool1d})
+_CONTIGUOUS = frozenset({torch.max_pool1d, functional.max_pool1d, functional.one_hot})
 
 
 class EagerCalls(TorchFunctionMode):
@@ -39,8 +39,8 @@ class EagerCalls(TorchFunctionMode):
 
     - ``y.fill_(x)``, with an integer tensor ``y`` and a tensor ``x`` that requires a gradient, as ``y.fill_(x.detach())``:
       after PyTorch's fill ``y`` requires a gradient, which traced operators refuse.
-    - ``max_pool1d(x)`` without a gradient, on the CPU, with a contiguous result: traces record the operator that also returns
-      the places of the maxima, whose result has the memory order of ``x``.
+    - ``max_pool1d(x)`` without a gradient, and ``one_hot(x)``, on the CPU, with a contiguous result: traces record the operator
+      that also returns the places of the maxima, and a comparison, whose results have the memory order of ``x``.
     - ``t.add_(1)``, with no tensors but those that exist before the call, as of a view of ``t``: traces run it at the capture.
       ``t.data`` of such a tensor as ``t.detach()``: traces lose it.
     - ``x[m]`` with a mask ``m`` of ``uint8`` as with one of ``bool``, which traces require.
@@ -64,7 +64,7 @@ class EagerCalls(TorchFunctionMode):
         written = _written(kwargs)
         result = func(*args, **kwargs)
         _refuse_resized(func, written)
-        if func in _POOLS and isinstance(result, torch.Tensor) and result.is_cpu and not result.requires_grad:
+        if func in _CONTIGUOUS and isinstance(result, torch.Tensor) and result.is_cpu and not result.requires_grad:
             return result.contiguous()
         return result
 
