@@ -32,7 +32,7 @@ from fxc.driver.pipeline import Flow
 from fxc.errors import CaptureError, FallbackWarning, FxcError, NumericsError, PipelineError
 from fxc.export.joint_modules import modules_of, program_of
 from fxc.frontends.dynamo_attention import fuse_attention
-from fxc.frontends.dynamo_graphs import drop_unread_numbers, read_numbers, remove_idle_dropouts, return_views_of_inputs
+from fxc.frontends.dynamo_graphs import drop_unread_numbers, read_drawn_numbers, remove_idle_dropouts, return_views_of_inputs
 from fxc.frontends.eager_calls import EagerCalls
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
@@ -193,7 +193,7 @@ def _compiled_by_aot_autograd(
     def run(program: Program, pipeline: str) -> None:
         Passes(pipeline, quiet).run(program)
 
-    inputs = read_numbers(graph, inputs)
+    inputs = read_drawn_numbers(graph, inputs)
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)

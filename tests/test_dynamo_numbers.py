@@ -17,9 +17,10 @@ def augmented(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_drawn_numbers_are_passed_in_full(dtype: torch.dtype, dynamic: bool) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_drawn_numbers_are_passed_in_full(dtype: torch.dtype, dynamic: bool, whole: bool) -> None:
     torch._dynamo.reset()
-    compiled = torch.compile(augmented, backend="fxc", dynamic=dynamic, fullgraph=True)
+    compiled = torch.compile(augmented, backend="fxc", dynamic=dynamic, fullgraph=whole)
     for n in (3, 5, 5):
         x = torch.arange(n).to(dtype).requires_grad_(dtype.is_floating_point)
         y = x.detach().clone().requires_grad_(x.requires_grad)
@@ -47,3 +48,18 @@ def test_drawn_numbers_promote_no_other_tensor() -> None:
         random.seed(1)
         got = torch.compile(f, backend="fxc", fullgraph=True)(torch.ones(3, dtype=dtype))
         torch.testing.assert_close(got, want)
+
+
+def test_drawn_numbers_decide_which_branch_runs() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, float]:
+        if random.uniform(0, 1) < random.uniform(0, 1):
+            return x * random.uniform(0, 1), random.uniform(2, 3)
+        return x + random.uniform(0, 1), random.uniform(3, 4)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(f, backend="fxc")
+    for seed in range(4):
+        random.seed(seed)
+        want = f(torch.ones(3, dtype=torch.float64))
+        random.seed(seed)
+        torch.testing.assert_close(compiled(torch.ones(3, dtype=torch.float64)), want, rtol=0, atol=0)

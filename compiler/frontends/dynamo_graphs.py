@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -91,22 +91,38 @@ def drop_unread_numbers(graph: GraphModule) -> None:
             del hints[symbol]
 
 
-def read_numbers(graph: GraphModule, inputs: Sequence[Any]) -> list[Any]:
-    """Let ``graph`` read the floats that Dynamo passes as tensors, and return ``inputs``, its examples, as calls pass them.
+def read_drawn_numbers(graph: GraphModule, inputs: Sequence[Any]) -> list[Any]:
+    """Let ``graph`` read the floats that Python draws at random, and return ``inputs``, its examples, as calls pass them.
 
-    The example of a float that is no constant, as one drawn by ``random.uniform``, is of PyTorch's default dtype, but each call
-    passes float64. As a tensor it would also promote integers and other 0-d tensors as no number of Python does.
+    Dynamo's example of such a number is a tensor of PyTorch's default dtype, but each call passes float64. As a tensor it would
+    also promote integers and other 0-d tensors as no number of Python does.
     """
-    found = list(inputs)
+    from torch._dynamo.source import RandomValueSource
+
+    found, drawn = list(inputs), set[Node]()
     for i, node in enumerate(graph.graph.find_nodes(op="placeholder")):
-        given, example = node.meta.get("grapharg"), found[i]
-        if getattr(given, "pass_arg_as_tensor", False) and example.is_floating_point() and example.dtype != torch.float64:
-            found[i] = example.double()
-            with graph.graph.inserting_after(node):
-                number = graph.graph.call_method("item", (node,))
-            node.replace_all_uses_with(number, delete_user_cb=lambda user, read=number: user is not read)
-            graph.recompile()
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        if isinstance(source, RandomValueSource) and isinstance(found[i], torch.Tensor) and found[i].is_floating_point():
+            found[i] = found[i].double()
+            drawn.add(node)
+    readers = {node: [user for user in node.users if not _is_number(user, drawn)] for node in drawn}
+    for node, users in readers.items():
+        mode = TracingContext.get().fake_mode
+        assert mode is not None
+        mode.allow_scalar_outputs = True
+        with graph.graph.inserting_after(node):
+            number = graph.graph.call_method("item", (node,))
+        for user in users:
+            user.replace_input_with(node, number)
+    if drawn:
+        graph.recompile()
     return found
+
+
+def _is_number(node: Node, drawn: Set[Node]) -> bool:
+    """Whether ``node`` stays a tensor because Dynamo reads a number from it: a result, or a comparison of ``drawn`` numbers."""
+    of_numbers = getattr(node.target, "__module__", "") == "_operator" and drawn >= set(node.all_input_nodes)
+    return node.op == "output" or of_numbers
 
 
 def return_views_of_inputs(graph: GraphModule) -> None:
