@@ -338,3 +338,15 @@ def test_copies_of_parts_begin_where_the_part_does(copy: Callable[[Tensor], Tens
         fxc.compile(f, (rows(0),))
     torch._dynamo.reset()
     assert torch.equal(torch.compile(f, backend="fxc")(rows(0)), f(rows(0)))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32], ids=str)
+def test_what_is_copied_over_a_part_of_an_input_begins_in_its_own_memory(dtype: torch.dtype) -> None:
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        return x.clone().copy_(y)
+
+    x, y = torch.arange(20.0)[10:], torch.arange(30, dtype=dtype)[5:25:2]
+    torch._dynamo.reset()
+    for result in (torch.compile(f, backend="fxc")(x, y), fxc.compile(f, (x, y))(x, y)):
+        assert torch.equal(result, f(x, y))
+        assert (result.storage_offset(), result.untyped_storage().nbytes()) == (0, 40)

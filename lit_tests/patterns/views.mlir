@@ -328,6 +328,22 @@ func.func @whole_copy(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<1xf32>) {
 
 // -----
 
+/// A copy of another dtype or order in memory is a conversion; not of complex numbers, nor to strides with gaps.
+// CHECK-LABEL: func.func @converting_copy
+// CHECK-NEXT:    %a = torch.aten._to_copy.default(%y, dtype = torch.float32, memory_format = torch.contiguous_format)
+// CHECK-NEXT:    %b = torch.aten._to_copy.default(%z, dtype = torch.float32, memory_format = torch.contiguous_format)
+// CHECK-NEXT:    %c = torch.aten.copy.default(%z, %x)
+// CHECK-NEXT:    %d = torch.aten.copy.default(%x, %w)
+func.func @converting_copy(%x: tensor<2x3xf32>, %y: tensor<2x3xsi64>, %z: tensor<2x3xf32, #torch.meta<strides = [1, 2]>>, %w: tensor<2x3xcomplex<f32>>) {
+  %a = torch.aten.copy.default(%x, %y) : (tensor<2x3xf32>, tensor<2x3xsi64>) -> tensor<2x3xf32>
+  %b = torch.aten.copy.default(%x, %z) : (tensor<2x3xf32>, tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) -> tensor<2x3xf32>
+  %c = torch.aten.copy.default(%z, %x) : (tensor<2x3xf32, #torch.meta<strides = [1, 2]>>, tensor<2x3xf32>) -> tensor<2x3xf32, #torch.meta<strides = [1, 2]>>
+  %d = torch.aten.copy.default(%x, %w) : (tensor<2x3xf32>, tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>
+  fx.output((%a, %b, %c, %d)) : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32, #torch.meta<strides = [1, 2]>>, tensor<2x3xf32>) -> ()
+}
+
+// -----
+
 /// A view back to the sizes of the argument, also where it is strided.
 // CHECK-LABEL: func.func @back
 // CHECK-NEXT:    %e = torch.aten.relu.default(%x)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.dialects.attributes.types import is_tensor, layout, sizes, strides
-from fxc.dialects.attributes.values import int_attr, isa
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides
+from fxc.dialects.attributes.values import dtype_attr, enum_attr, int_attr, isa
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.effects import DROPOUTS
@@ -189,14 +190,20 @@ class NoOpCopy(Pattern):
 
 
 class WholeCopy(Pattern):
-    """copy(x, y) -> y, where the result has the type of y"""
+    """copy(x, y) -> y, where the result has the type of y; _to_copy(y) where dtype or order in memory differ"""
 
     ROOTS = ("aten.copy.default",)
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        source = op.argument("src")
-        if isa(source, SSAValue) and same_type(op.results[0], source):
+        source, made = op.argument("src"), op.results[0].type
+        if not isa(source, SSAValue) or not is_tensor(made) or not is_tensor(source.type):
+            return
+        if same_type(op.results[0], source):
             rewriter.forward(op, source)
+        elif _is_conversion(source.type, made):
+            keywords = {"dtype": dtype_attr(dtype_name(made.element_type)), "memory_format": enum_attr("contiguous_format")}
+            copy = torch_op("aten._to_copy.default").build_call([source], keywords, op.result_types, location=op.location)
+            rewriter.replace(op, copy)
 
 
 class WholeSliceScatter(Pattern):
@@ -232,6 +239,12 @@ class CatOfOne(Pattern):
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         if len(op.operands) == 1 and len(op.argument("tensors")) == 1 and same_type(op.results[0], op.operands[0]):  # type: ignore[arg-type]
             rewriter.forward(op, op.operands[0])
+
+
+def _is_conversion(given: TensorType, made: TensorType) -> bool:
+    """Whether they differ in the dtype of real numbers or in strides only, and ``made`` is contiguous."""
+    same = sizes(given) == sizes(made) and device(given) == device(made) and layout(given) == layout(made) == "strided"
+    return same and strides(made) is None and "" not in sizes(made) and not (is_complex(given) or is_complex(made))
 
 
 def _elements(type: Attribute) -> int | None:
