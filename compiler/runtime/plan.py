@@ -24,6 +24,7 @@ from fxc.runtime.autograd import DifferentiableSubgraph, HostSubgraph
 from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.entry import check, entry
 from fxc.runtime.first_call import Look
+from fxc.runtime.gradient_batches import for_each, is_batched
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
 from fxc.runtime.lazy import around_transforms, has_tangent, is_wrapped, takes_gradient, transforms_are_active
 from fxc.runtime.live_model import LiveModel
@@ -235,6 +236,8 @@ class Plan:
 
     def run_module(self, args: tuple[Any, ...]) -> Any:
         """Return the results of ``module``, whose kernels check their arguments and copy those with other layouts."""
+        if any(map(is_batched, args)):
+            return for_each(lambda *each: self.run_module(each), args)
         _refuse_unseen(args)
         with torch.no_grad(), around_transforms(args):
             return self.module.forward(*args)
