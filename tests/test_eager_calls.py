@@ -112,3 +112,29 @@ def test_an_error_of_the_model_itself_is_named() -> None:
         fxc.compile(
             lambda x: x.masked_fill(x > 0, float("inf")), (torch.arange(4, dtype=torch.int8),), options={"fallback": True}
         )
+
+
+def _windows(x: torch.Tensor) -> torch.Tensor:
+    x = x * 1
+    torch._foreach_mul_([x[0:2], x[1:3]], 2.0)
+    return x
+
+
+def _swapped(x: torch.Tensor) -> torch.Tensor:
+    x = x.sin()
+    torch._foreach_add_([x[0], x[1]], [x[1], x[0]], alpha=2)
+    return x
+
+
+def _of_input(x: torch.Tensor) -> torch.Tensor:
+    torch._foreach_mul_([x[:2], x[1:]], [2.0, 3.0])
+    return x * 1
+
+
+@pytest.mark.parametrize("function", [_windows, _swapped, _of_input])
+def test_writes_to_lists_of_tensors_that_share_memory(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.arange(1.0, 4.0)
+    torch._dynamo.reset()
+    compiled = [fxc.compile(function, (x.clone(),), training=training) for training in (False, True)]
+    for each in (torch.compile(function, backend="fxc"), *compiled):
+        torch.testing.assert_close(each(x.clone()), function(x.clone()))

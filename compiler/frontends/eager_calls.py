@@ -46,10 +46,14 @@ class EagerCalls(TorchFunctionMode):
     - ``x[m]`` with a mask ``m`` of ``uint8`` as with one of ``bool``, which traces require.
     - attention on the CPU whose mask requires a gradient as the operator that eager calls then: a trace without gradients
       would infer the strides of another one. Not under autocast, which casts the operands of the recorded operator.
+    - ``_foreach_add_([x[:2], x[1:]], y)``, whose tensors share memory, as one call for each: traces compute all before they
+      write one.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if _is_write_of_list(func, args):
+            return _one_by_one(func, args, kwargs)
         if _writes(func, kwargs) and all(type(each) in PLAIN for each in tree_leaves((args, kwargs)) if _is_tensor(each)):
             return _on_view(func, args, kwargs)
         if func == _DATA and type(args[0]) in PLAIN:
@@ -76,6 +80,22 @@ def _writes(func: Any, kwargs: Mapping[str, Any]) -> bool:
     """Whether ``func`` is an in-place function, or writes to ``out``."""
     name = str(getattr(func, "__name__", ""))
     return "out" in kwargs or name in _IN_PLACE or (name.endswith("_") and not name.endswith("__") and name not in _METADATA)
+
+
+def _is_write_of_list(func: Any, args: Sequence[Any]) -> bool:
+    """Whether ``func`` writes to the tensors of a list, of which some share memory."""
+    name = str(getattr(func, "__name__", ""))
+    if not (name.startswith("_foreach") and name.endswith("_") and args and len(args[0]) > 1):
+        return False
+    return len({each.untyped_storage()._cdata for each in args[0]}) < len(args[0])
+
+
+def _one_by_one(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def part(value: Any, i: int) -> Any:
+        return [value[i]] if isinstance(value, (list, tuple)) else value
+
+    for i in range(len(args[0])):
+        func(*(part(value, i) for value in args), **{name: part(value, i) for name, value in kwargs.items()})
 
 
 def _is_tensor(value: Any) -> bool:
