@@ -15,7 +15,7 @@ from fxc.dialects.attributes.values import OpaqueAttr, StateAttr, Tree
 from fxc.dialects.fx import ModuleDeclOp, TensorDeclOp
 from fxc.errors import TORCH_COMPILE, CaptureError, TargetError
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _SCRIPTED = OpaqueAttr(StringAttr("torch.ScriptObject"))
 _OWN = frozenset(torch.nn.Module().__dict__) - {"training"}
 
@@ -36,7 +36,7 @@ def declare_module(path: str, module: torch.nn.Module) -> ModuleDeclOp:
 
     fields: dict[str, Tree] = {name: tree_of(t, leaf) for name, t in [*module._parameters.items(), *module._buffers.items()]}
     fields |= {name: _field(value, leaf) for name, value in module.__dict__.items() if name not in _OWN}
-    fields |= {name: OpaqueAttr(StringAttr("hooks")) for name in _HOOKS if getattr(module, name)}
+    fields |= {name: OpaqueAttr(StringAttr("hooks")) for name in HOOKS if getattr(module, name)}
     op = ModuleDeclOp.build_call([], fields, [], target=f"{cls.__module__}.{cls.__qualname__}")
     op.properties["path"] = StringAttr(path)
     return op
@@ -87,7 +87,7 @@ def build_module(
         return value_of(attr)
 
     _, fields = declaration.trees()
-    if any(name in fields for name in _HOOKS):
+    if any(name in fields for name in HOOKS):
         raise TargetError(
             f"the module {path!r} has hooks, which a file cannot hold",
             hint="capture with route='export', which looks inside modules, or run it in the process that has the module",

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from fxc.bridge.memory import memory_of
-from fxc.bridge.modules import modules_of
+from fxc.bridge.modules import HOOKS, modules_of
 from fxc.bridge.operators import is_random
 from fxc.bridge.values import SYMBOLIC_NUMBERS
 from fxc.errors import TORCH_COMPILE, CaptureError
@@ -28,6 +28,7 @@ from fxc.frontends.state_stores import (
     DEEPEST,
     PLAIN,
     Attributes,
+    Hooks,
     Inside,
     Place,
     Store,
@@ -61,6 +62,8 @@ class PythonState:
         for path, inner in [*modules_of(module), *reads.unregistered]:
             for table in (inner._parameters, inner._buffers, inner._modules):
                 stores[id(table)] = Registered(path, table)
+            for name in HOOKS:
+                stores[id(getattr(inner, name))] = Hooks(path, inner, name)
         self._saved = [(store, store.contents()) for store in {**reads.stores, **stores}.values()]
         self.type_tests, self.clocks, self.compiled = reads.type_tests, reads.clocks, reads.compiled
         self.by_class = [(path, table, dict(table)) for path, table in reads.by_class]
@@ -199,10 +202,7 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     def compare(*_: Any) -> None:
         assigned.places.update(state.places())
         drawn.extend(state.drawn())
-        made = [path for path, place in assigned.places.items() if isinstance(place.store, Registered)]
-        if made:
-            message = f"a call of the model registers or removes {made[0]!r}, a parameter, buffer or submodule"
-            raise CaptureError(message, hint="call the model once before you compile it") from Unrecorded(message)
+        _refuse_registered(assigned.places)
         look_up()
 
     def start(*_: Any) -> None:
@@ -227,6 +227,12 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
         raise draws_refused(drawn)
     if assigned.places or state.clocks:
         assigned.stored = _stored(module, args, kwargs, state, assigned.places)
+
+
+def _refuse_registered(places: Mapping[str, Place]) -> None:
+    for path in (path for path, place in places.items() if isinstance(place.store, Registered)):
+        message = f"a call of the model registers or removes {path!r}, a parameter, buffer or submodule"
+        raise CaptureError(message, hint="call the model once before you compile it") from Unrecorded(message)
 
 
 class _Fakes:
@@ -334,6 +340,7 @@ def _stored(
             left.append({name: _Change.of(*values) for name, values in changed.items()})
             if call is calls[0]:
                 places = {name: place for name, place in state.places().items() if name in changed}
+                _refuse_registered(places)  # what has two names is a proxy in a trace, to which it may not be added
                 symbols = {name: _symbols(place.value) for name, place in places.items()}
                 is_followed = any(symbols.values()) or any(place.value is ABSENT for place in places.values())
                 for name, place in {**assigned, **places}.items():
@@ -343,6 +350,8 @@ def _stored(
             else:
                 call.symbols |= _symbols([place.value for place in state.places().values()])
                 added = {name for name, place in state.places().items() if place.is_list_item and name not in places}
+    except CaptureError:
+        raise
     except Exception as error:
         names = ", ".join(map(repr, state.changed()))
         raise CaptureError(

@@ -125,6 +125,33 @@ class Items:
         return f"{self.path}[{key!r}]"
 
 
+class Hooks(Items):
+    """Hooks of a module, such as its ``_forward_hooks``, without those of a capture; with what the module notes of each."""
+
+    def __init__(self, path: str, module: torch.nn.Module, name: str) -> None:
+        table: dict[int, Any] = getattr(module, name)
+        super().__init__(f"{path}.{name}" if path else name, table)
+        notes = [vars(module).get(name + end, {}) for end in ("_with_kwargs", "_always_called")]
+        self._notes = [(note, {key: value for key, value in note.items() if key in table}) for note in notes]
+
+    def contents(self) -> Mapping[Any, Any]:
+        return {key: hook for key, hook in super().contents().items() if not _is_of_capture(hook)}
+
+    def put(self, saved: Mapping[Any, Any]) -> None:
+        present = super().contents()
+        own = {key: hook for key, hook in present.items() if _is_of_capture(hook)}
+        first = bool(own) and next(iter(present)) in own
+        super().put({**own, **saved} if first else {**saved, **own})
+        for note, noted in self._notes:
+            for key in [key for key in note if key not in own and key not in noted]:
+                del note[key]
+            note.update(noted)
+
+
+def _is_of_capture(hook: Any) -> bool:
+    return str(getattr(hook, "__module__", "")).startswith("fxc.frontends.")
+
+
 @dataclass(frozen=True)
 class Inside:
     """What ``read`` finds inside of an object, and ``write`` restores."""
