@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxc.runtime.autograd import memory_order
 
 _np: Any = np
+_LARGEST = 2**53
+"""The greatest number up to which each integer has a value in float64."""
+
+_DETACHED: MutableMapping[torch.Tensor, None] = WeakTensorKeyDictionary()
 Rules = dict[torch._ops.OpOverload, Callable[..., Any]]
 """Operator -> the function that make_fx traces instead; if that returns NotImplemented, the operator itself."""
 
@@ -23,10 +28,36 @@ def _in_memory_order(x: torch.Tensor, run: Callable[[list[int]], torch.Tensor]) 
 
 def _bernoulli(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> Any:
     """``bernoulli`` fills its result in row-major order; ``bernoulli_``, which it replaces, fills it in memory order."""
-    if x.is_contiguous():
-        return NotImplemented
     draw = torch.ops.aten.bernoulli.p
+    if x.is_contiguous():
+        return _detached(draw)(x, p, generator=generator)
     return _in_memory_order(x, lambda order: draw(x.permute(order).contiguous(), p, generator=generator))
+
+
+def _detached(draw: torch._ops.OpOverload) -> Callable[..., Any]:
+    """What ``draw`` draws does not depend on its first argument, and it has no derivative, unlike the call that it replaces."""
+
+    def drawn(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if x in _DETACHED:
+            return NotImplemented
+        _DETACHED[detached := x.detach()] = None
+        return draw(detached, *args, **kwargs)
+
+    return drawn
+
+
+def _random_between(x: torch.Tensor, start: int, stop: int | None, *, generator: Any = None) -> Any:
+    """``random.from`` draws numbers below ``stop - start`` and adds ``start``. FX cannot print it: ``from`` is a keyword."""
+    if stop is None or x.dtype is torch.bool or not all(_is_within(x.dtype, number) for number in (start, stop - 1)):
+        return NotImplemented
+    drawn = torch.ops.aten.random.to(x.detach().to(torch.int64), stop - start, generator=generator)
+    return (drawn + start).to(x.dtype)
+
+
+def _is_within(dtype: torch.dtype, number: int) -> bool:
+    if dtype.is_floating_point:
+        return abs(number) <= _LARGEST
+    return torch.iinfo(dtype).min <= number <= torch.iinfo(dtype).max
 
 
 def _copy(x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
@@ -121,8 +152,17 @@ FUNCTIONAL: Rules = {
     torch.ops.aten.copy.default: _copy,
     torch.ops.aten.as_strided_scatter.default: _as_strided_scatter,
     torch.ops.aten.diagonal_scatter.default: _scatter(torch.ops.aten.diagonal_scatter.default),
+    **{
+        draw: _detached(draw)
+        for draw in (
+            torch.ops.aten.normal_functional.default,
+            torch.ops.aten.randint_like.default,
+            torch.ops.aten.randint_like.low_dtype,
+        )
+    },
     torch.ops.aten.select_scatter.default: _scatter_parts(torch.ops.aten.select_scatter.default),
     torch.ops.aten.slice_scatter.default: _scatter_parts(torch.ops.aten.slice_scatter.default),
+    getattr(torch.ops.aten.random, "from"): _random_between,
     torch.ops.aten.zero.default: _zero,
 }
 """The replacements for operators that functionalization emits instead of mutation."""

@@ -43,6 +43,7 @@ class EagerCalls(TorchFunctionMode):
       that also returns the places of the maxima, and a comparison, whose results have the memory order of ``x``.
     - ``t.add_(1)``, with no tensors but those that exist before the call, as of a view of ``t``: traces run it at the capture.
       ``t.data`` of such a tensor as ``t.detach()``: traces lose it.
+    - ``randint_like(x)`` as of ``x.detach()``: the recorded operator requires a gradient, and has none.
     - ``x[m]`` with a mask ``m`` of ``uint8`` as with one of ``bool``, which traces require.
     - attention on the CPU whose mask requires a gradient as the operator that eager calls then: a trace without gradients
       would infer the strides of another one. Not under autocast, which casts the operands of the recorded operator.
@@ -60,6 +61,8 @@ class EagerCalls(TorchFunctionMode):
             return args[0].detach()
         if func in _FILLS and args and not (args[0].is_floating_point() or args[0].is_complex()):
             args, kwargs = tree_map_only(torch.Tensor, _detached, (args, kwargs))
+        if func is torch.randint_like:
+            args = tree_map_only(torch.Tensor, _detached, args)
         if func is torch.Tensor.__getitem__:
             args = args[0], tree_map_only(torch.Tensor, _as_mask, args[1])
         is_attention = func is functional.scaled_dot_product_attention and not torch.is_autocast_enabled("cpu")
