@@ -1,9 +1,10 @@
-"""How much is tested: profiles of hypothesis, and shares of long lists of cases.
+"""How much is tested: profiles of hypothesis, and shares of the cases of a test.
 
 ``--hypothesis-profile=long`` looks for new examples; ``default`` has the same ones every time, and ``share``, which is loaded
-without ``--all-cases``, fewer of them. ``@pytest.mark.share(n)`` stands at tests of which one case of ``n`` runs, always the
-same, and none for ``share(0)``; all of them with ``--all-cases``. There the kernels that tests make are proved to stay inside
-of their buffers; ``@pytest.mark.not_proved`` stands at tests of whose kernels z3 cannot prove all.
+without ``--cases=all``, fewer of them. ``@pytest.mark.share(n)`` stands at tests of which one case of ``n`` runs, always the
+same, and none for ``share(0)``. ``--cases=few`` runs one case of six of what would run else, at least one of each test, and
+none of those with ``@pytest.mark.slow``; ``--cases=all`` runs everything. There the kernels that tests make are proved to stay
+inside of their buffers; ``@pytest.mark.not_proved`` stands at tests of whose kernels z3 cannot prove all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
+
+FEW = 6
+"""``--cases=few`` runs one case of this many."""
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 
@@ -36,7 +40,7 @@ settings.load_profile("default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--all-cases") and not config.getoption("--hypothesis-profile"):
+    if config.getoption("--cases") != "all" and not config.getoption("--hypothesis-profile"):
         settings.load_profile("share")
 
 
@@ -58,7 +62,7 @@ def _watch() -> Any:
 
 @pytest.fixture(autouse=True)
 def _kernels_stay_inside(request: pytest.FixtureRequest) -> Iterator[None]:
-    if not request.config.getoption("--all-cases") or request.node.get_closest_marker("not_proved"):
+    if request.config.getoption("--cases") != "all" or request.node.get_closest_marker("not_proved"):
         yield
         return
     with request.getfixturevalue("_watch").on() as found:
@@ -99,13 +103,13 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all-cases", action="store_true", help="run all cases of tests of which a share runs otherwise")
+    parser.addoption("--cases", choices=["few", "some", "all"], default="some", help="how many cases of each test run")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--all-cases"):
+    if (amount := config.getoption("--cases")) == "all":
         return
-    chosen = _chosen(items)
+    chosen = _chosen(items, FEW if amount == "few" else 1)
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
 
@@ -123,14 +127,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
-    """All tests but those of which a share runs: of each of these as many cases as that is, and at least one."""
+def _chosen(items: list[pytest.Item], least: int) -> set[pytest.Item]:
+    """One case of ``least``, or of as many as the mark ``share`` says, of each test, and at least one."""
     chosen, shared = set[pytest.Item](), defaultdict[tuple[str, int], list[pytest.Item]](list)
     for item in items:
-        if (share := item.get_closest_marker("share")) is None:
-            chosen.add(item)
-        elif share.args[0]:
-            shared[item.nodeid.partition("[")[0], share.args[0]].append(item)
+        share = item.get_closest_marker("share")
+        of = least if share is None else least * share.args[0]
+        if of and not (least > 1 and item.get_closest_marker("slow")):
+            shared[item.nodeid.partition("[")[0], of].append(item)
     for (_, of), cases in shared.items():
         cases.sort(key=lambda item: zlib.crc32(item.name.encode()) % of)
         chosen.update(cases[: -(-len(cases) // of)])

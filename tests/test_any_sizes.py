@@ -98,6 +98,7 @@ def test_integers_that_are_free(name: str) -> None:
         torch.testing.assert_close(compiled(*inputs), NUMBERS[name](*inputs))
 
 
+@pytest.mark.slow
 def test_sizes_that_only_the_forward_relates() -> None:
     """The sizes of scores and labels are equal, which the graph of the backward does not say."""
 

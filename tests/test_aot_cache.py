@@ -63,6 +63,7 @@ def net(width: int = 8) -> Net:
     return Net(width).train()
 
 
+@pytest.mark.slow
 def test_a_step_is_found_with_its_writes_and_random_numbers() -> None:
     x = torch.randn(5, 4, requires_grad=True)
     expected, _ = step(net(), x, lambda model: (model(x), None))
@@ -72,6 +73,7 @@ def test_a_step_is_found_with_its_writes_and_random_numbers() -> None:
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow
 def test_compiled_autograd_that_is_switched_on_later() -> None:
     """It copies the operators of a backward that was compiled, or found in the cache, before."""
     x = torch.randn(5, 4, requires_grad=True)
@@ -127,6 +129,7 @@ def thrice(x: Tensor) -> Tensor:
     return torch.relu(x) * 3
 
 
+@pytest.mark.slow
 def test_what_misses(monkeypatch: pytest.MonkeyPatch) -> None:
     x, again = torch.randn(5, 4, requires_grad=True), cast(dict[str, Any], {})
     exec(compile("\n\n\n" + "def relu(x):\n    return x.relu() * 2\n", "lower.py", "exec"), {}, again)

@@ -79,6 +79,7 @@ def chosen(x: torch.Tensor, y: torch.Tensor, i: torch.Tensor) -> Any:
     return a * b, b, a * b
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [1, -1])
 def test_branches(sign: int) -> None:
     y = (t(3, positive=True).detach() * sign).requires_grad_()
@@ -89,6 +90,7 @@ def inner(x: torch.Tensor) -> torch.Tensor:
     return torch.cond(x.sum() > 0, lambda x: x.exp() * x, lambda x: x.sin(), (x,))
 
 
+@pytest.mark.slow
 def test_branches_of_branches() -> None:
     runs = (t(3),), ((-t(3)).detach().requires_grad_(),)
     check(lambda x: torch.cond(x[0] > 0, inner, lambda x: inner(-x) * 3, (x,)).tanh(), *runs)

@@ -168,6 +168,7 @@ def test_what_fails_does_not_lose_the_rest() -> None:
     assert list(runs) == ["eager"] and found.failed == {"fxc": "NotImplementedError: not on"}
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", models.TRAINING)
 def test_gradients_are_those_in_float64(name: str) -> None:

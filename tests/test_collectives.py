@@ -81,6 +81,7 @@ def check_rank() -> None:
     assert [link.collective for link in links] == list(COLLECTIVES) and min(link.bytes_per_us for link in links) > 0
 
 
+@pytest.mark.slow
 def test_two_ranks() -> None:
     """What passes moved and merged computes on both ranks what eager calls do."""
     run(check_rank, 2, timeout=100)

@@ -51,6 +51,7 @@ def on_a_terminal(script: str, folder: Path, **environment: str) -> tuple[int, s
     return process.returncode, printed.decode(), shown.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [["fxc.tools.fxc", "completion", "bash"], ["fxc.tools.fxc_opt", "--list-passes"]])
 def test_a_reader_that_closes_the_pipe_is_no_error(argv: list[str]) -> None:
     reader, writer = os.pipe()
@@ -72,6 +73,7 @@ def test_a_model_that_ends_the_process_is_no_success(tmp_path: Path, monkeypatch
     assert ended.value.code == 3
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_what_runs(tmp_path: Path) -> None:
     """Each command names its steps on stderr; stdout has only the result, also where it is a file."""
     (tmp_path / "model.py").write_text(MODEL)
@@ -122,6 +124,7 @@ def test_colour_only_on_terminals(tmp_path: Path, no_color: str, is_coloured: bo
     assert "\x1b" not in run_opt(["nowhere.mlir"])[2]
 
 
+@pytest.mark.slow
 def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-c", "from fxc.tools.fxc import main; main()", "import", "slow.py:make"]

@@ -376,6 +376,7 @@ print(len(calls))
 """
 
 
+@pytest.mark.slow
 def test_processes_share_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at the same moment, then this one, which compiles nothing."""
     environment, command = {**os.environ, "FXC_CACHE_DIR": str(tmp_path)}, [sys.executable, "-c", CHILD, launch_text(4, 5)]
@@ -436,6 +437,7 @@ print("ok")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the calls are Linux's")
 def test_code_is_loaded_where_memory_is_free_in_small_pieces_only() -> None:
     """As in processes with a GPU: parts of an object that lie further apart than its code can reach would end the process."""

@@ -104,6 +104,7 @@ def check_twenty_steps() -> None:
     check_layouts(20)
 
 
+@pytest.mark.slow
 def test_layouts() -> None:
     ranks.run(check_layouts, 2)
 

@@ -161,6 +161,7 @@ def refuse_different_graphs(mesh: dist.DeviceMesh) -> None:
     dist.barrier()
 
 
+@pytest.mark.slow
 def test_two_ranks() -> None:
     run(first_layouts, 2, timeout=300)
 

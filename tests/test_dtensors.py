@@ -62,6 +62,7 @@ def test_joint_program_states_meshes_groups_and_layouts(mesh: dist.DeviceMesh) -
     assert str(fxc.Program.parse(text)) == text
 
 
+@pytest.mark.slow
 def test_compiled_gradients_have_the_layouts_of_eager_mode(mesh: dist.DeviceMesh) -> None:
     x, weight = tensor(mesh, [Shard(0), Replicate()], 8, 16), tensor(mesh, [Shard(0), Shard(1)], 16, 8).requires_grad_()
     compiled = torch.compile(product, backend="fxc", fullgraph=True)
@@ -75,6 +76,7 @@ def test_compiled_gradients_have_the_layouts_of_eager_mode(mesh: dist.DeviceMesh
         assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_dynamic_batch(mesh: dist.DeviceMesh) -> None:
     """Two graphs for all sizes: the first one, and any."""
     weight = tensor(mesh, [Shard(0), Shard(1)], 16, 8).requires_grad_()
@@ -114,6 +116,7 @@ def test_compile_and_guards(mesh: dist.DeviceMesh) -> None:
         compiled(x)
 
 
+@pytest.mark.slow
 def test_compile_for_training(mesh: dist.DeviceMesh, tmp_path: Path) -> None:
     model, x = replicated(mesh), tensor(mesh, [Shard(0), Replicate()], 8, 16).requires_grad_()
     compiled = fxc.compile(model, (x,), training=True)

@@ -478,6 +478,7 @@ class Attention(torch.nn.Module):
         return x + self.outer((weights @ v).transpose(1, 2).reshape(batch, length, width))
 
 
+@pytest.mark.slow
 def test_training_of_any_batch_and_length_compiles_once() -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)

@@ -85,6 +85,7 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_of_losses_of_transposed_targets(name: str, dynamic: bool) -> None:

@@ -217,6 +217,7 @@ def test_triton_source(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "aten.cos" in " ".join(sources) and "aten.tanh" in " ".join(sources) and "aten.sin" not in " ".join(sources)
 
 
+@pytest.mark.slow
 def test_triton_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels compile in the background: the compilation waits, and learns that Triton rejects one."""
     printed = triton_launch.print_kernel
@@ -332,6 +333,7 @@ def test_a_derivative_that_is_compiled_later(monkeypatch: pytest.MonkeyPatch) ->
         check_replay(message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_torch_compile(dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     breaks(monkeypatch, tile, "_written", "math.sin", fails)
@@ -365,6 +367,7 @@ def test_a_plan_with_calls_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not messages and "aten.sin" in kernels(result.plan.ir.module)
 
 
+@pytest.mark.slow
 def test_a_compilation_ends_under_a_profiler() -> None:
     """In a process of its own, which can be stopped."""
     code = (

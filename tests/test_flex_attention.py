@@ -27,6 +27,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_values_are_eagers(name: str) -> None:
     function, args = CASES[name]
@@ -45,6 +46,7 @@ def test_values_of_torch_compile_are_eagers() -> None:
     torch.testing.assert_close(torch.compile(function, backend="fxc", fullgraph=True)(*args), expected)
 
 
+@pytest.mark.slow
 def test_another_attention_beside_it_at_any_length() -> None:
     def function(q: Any, k: Any, v: Any) -> Any:
         return flex_attention(torch.softmax(q @ k.mT, -1) @ v, k, v)

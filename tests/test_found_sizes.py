@@ -12,6 +12,7 @@ from torch.export import Dim
 import fxc
 
 
+@pytest.mark.slow
 def test_a_number_found_for_a_size_of_the_module_is_checked() -> None:
     """Functionalization may find that a size is 2, from how slices of a small example lie: other sizes are not those."""
 
@@ -47,6 +48,7 @@ def test_conditions_name_sizes_of_the_module_only() -> None:
         torch.testing.assert_close(compiled(x[:, 1:-1], y), function(x.neg()[:, 1:-1], y))
 
 
+@pytest.mark.slow
 def test_an_expansion_after_writes_needs_its_size() -> None:
     """Functionalization first asks for a graph of all sizes: where that does not exist, the size is a condition."""
 
@@ -97,6 +99,7 @@ def test_a_mask_may_have_more_elements_than_what_it_selects_from() -> None:
         torch.testing.assert_close(*(torch.autograd.grad(y.sum(), x) for y in (result, expected)))
 
 
+@pytest.mark.slow
 def test_a_loop_over_a_size_is_captured_for_each_size() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         state = x[:, 0]
@@ -124,6 +127,7 @@ def test_an_operator_that_takes_numbers_only_makes_a_condition() -> None:
         compiled(torch.ones(4, 5, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, -1, 0), (0, 1, -1), (-1,), (-1, 1)], ids=str)
 def test_a_square_is_reshaped_as_eager_does(shape: tuple[int, ...]) -> None:
     """PyTorch does not see that n * n // n is n, so that it would copy what is a view. In ``shape``, 0 is n."""
@@ -151,6 +155,7 @@ def _row(x: torch.Tensor) -> torch.Tensor:
     return x[:-1].flatten()
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("reshaped", [_square, _row])
 @pytest.mark.parametrize("written", ["result", "input", "view", "intermediate", "only the result", "none", "before"])

@@ -278,6 +278,7 @@ LEARNERS: dict[str, Callable[[], tuple[torch.nn.Module, tuple[int, ...]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_models_learn_from_any_number_of_rows(name: str) -> None:

@@ -323,6 +323,7 @@ def test_learned_mask_is_replayed() -> None:
     assert fused(fxc.run_passes(program, "lower-to-torch,canonicalize"))[1] == 1
 
 
+@pytest.mark.slow
 def test_learned_mask_under_autocast() -> None:
     torch.manual_seed(0)
     model, x = Biased(True), torch.randn(2, 17, 16)

@@ -266,6 +266,7 @@ def _work(steps: int) -> tuple[int, int]:
     return sum(1 for _ in after.module.walk()), sum(1 for _ in before.module.walk())
 
 
+@pytest.mark.slow
 def test_kernels_grow_with_the_loop_and_not_with_its_square() -> None:
     """What stages compute again is bounded, also where groups meet that read the same tensor through views."""
     (small, few), (large, many) = _work(20), _work(60)

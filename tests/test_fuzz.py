@@ -38,10 +38,11 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(36_000)
 @pytest.mark.parametrize("mode", MODES)
 def test_random_programs(mode: str, request: pytest.FixtureRequest) -> None:
-    examples = 20_000 if request.config.getoption("--all-cases") else EXAMPLES[mode]
+    examples = 20_000 if request.config.getoption("--cases") == "all" else EXAMPLES[mode]
     counts = Search(mode, 0, examples=examples).run()
     assert not counts.failures, "\n\n".join(map(str, counts.failures))
 
@@ -67,6 +68,7 @@ def wrong_flip(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     object.__setattr__(rule, "place", before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wrong_flip")
 def test_a_wrong_rule_is_found_in_a_small_program(tmp_path: Path) -> None:
     counts = Search("static", 1, examples=15).run()
@@ -80,6 +82,7 @@ def test_a_wrong_rule_is_found_in_a_small_program(tmp_path: Path) -> None:
         scope["test_static"]()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wrong_flip")
 def test_equal_seeds_give_equal_searches() -> None:
     first, second = (Search("static", 2, examples=6) for _ in range(2))
@@ -180,6 +183,7 @@ def test_rounding_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     check("static", lambda x: (x.cumsum(0),), half)
 
 
+@pytest.mark.slow
 def test_a_gradient_that_cancels_is_as_exact_as_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradient of a value that is converted to bfloat16 and back is rounded in eager; another may round less, not more."""
 

@@ -361,6 +361,7 @@ def test_shape_propagation() -> None:
 # patterns
 
 
+@pytest.mark.slow
 def test_patterns_of_graphs_filters_literals_and_callbacks() -> None:
     from torch.fx.subgraph_rewriter import replace_pattern_with_filters
 
@@ -424,6 +425,7 @@ def test_split_module(route: str) -> None:
         torch.testing.assert_close(split(X), model(X))
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("method", ["sequential", "binary", "accumulate"])
 def test_minimizer(method: str) -> None:

@@ -145,6 +145,7 @@ def test_process_loads_neither_torch_nor_much_else() -> None:
     assert int(done.stdout) < 80
 
 
+@pytest.mark.slow
 def test_console_script_stops_quietly_when_its_reader_does() -> None:
     lines = "".join(f"func.func private @f{i}()\n" for i in range(3000))
     command = f"{sys.executable} -c 'from fxc.tools.fxc_opt import main; main()' | head -1"

@@ -64,6 +64,7 @@ def test_a_cache_of_tensors_through_torch_compile(static: bool, prompt: Tensor) 
     assert len(plans) <= (3 if not static else 2), "the prompt; a word; and, where the cache grows, a word at any length"
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("static", [True, False], ids=["static", "growing"])
 @torch.no_grad()

@@ -113,6 +113,7 @@ def test_long_chains_are_several_kernels() -> None:
     assert len(lengths) < 8 and all(length <= MOST_OPERATIONS + 1 for length in lengths)
 
 
+@pytest.mark.slow
 def test_pieces_of_what_is_written_stay() -> None:
     """A view of a tensor that is written later is read where it was."""
 

@@ -159,6 +159,7 @@ def points(steps: Mapping[int, Steps], names: Mapping[str, int]) -> list[dict[in
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=20 * settings().max_examples, deadline=None)
 @given(cases())
 def test_what_is_made_of_an_expression_has_its_value_and_lies_in_its_bounds(case: Any) -> None:
@@ -175,6 +176,7 @@ def test_what_is_made_of_an_expression_has_its_value_and_lies_in_its_bounds(case
         assert high is None or expected <= value_at(high, names)
 
 
+@pytest.mark.slow
 @settings(max_examples=10 * settings().max_examples, deadline=None)
 @given(cases())
 def test_affine_maps_say_the_same(case: Any) -> None:

@@ -180,6 +180,7 @@ def test_a_graph_break_is_one_error_with_its_line() -> None:
 # torch.compile
 
 
+@pytest.mark.slow
 @pytest.mark.share(24)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", [name for name, entry in ZOO.items() if entry.dynamo])
@@ -215,6 +216,7 @@ def test_check_numerics_runs_both_parts_of_a_split(monkeypatch: pytest.MonkeyPat
         compiled()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_checkpoints_with_dropout(dynamic: bool, imported: list[Program]) -> None:
     class Model(nn.Module):
@@ -249,6 +251,7 @@ def test_selective_checkpoints(imported: list[Program]) -> None:
     assert any("aten.tanh.default" in line and RECOMPUTED in line for line in lines)
 
 
+@pytest.mark.slow
 def test_cond(imported: list[Program]) -> None:
     def model(x: Tensor, y: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, lambda x, y: x.sin() * y, lambda x, y: x.cos() - y, (x, y)) * x
@@ -392,6 +395,7 @@ def test_autocast(imported: list[Program]) -> None:
     assert imported
 
 
+@pytest.mark.slow
 def test_only_sizes_are_read(imported: list[Program]) -> None:
     def model(x: Tensor) -> Tensor:
         return (x * 2).exp().sum(0) + (x.sin() * 3).mean()

@@ -87,6 +87,7 @@ def test_imports_run_down(name: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_two_modules_import_each_other() -> None:
     """Not in a circle either, and not in functions: a circle means that parts do not know which of them is the lower one."""
     edges = [(name, other) for name in MODULES for other in fxc_imports(name) if other != name]
@@ -132,6 +133,7 @@ def is_needless(name: str, module: str) -> bool:
     return not any(is_within(module, library) for library in set(LATE.split()) - loaded_libraries(name))
 
 
+@pytest.mark.slow
 def test_functions_import_only_what_costs_much() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {module}"
@@ -172,6 +174,7 @@ def run_without_torch(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_importing_needs_no_torch() -> None:
     modules = ["fxc", "fxc.passes", "fxc.tools.fxc_opt", "fxc.testing"]
     modules += [

@@ -108,6 +108,7 @@ def strides(value: Any) -> list[int]:
     return [step if isinstance(step, int) else int(step.node.hint) for step in first.stride()]
 
 
+@pytest.mark.slow
 @pytest.mark.share(PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_loops_lie_as_in_eager(part: int) -> None:

@@ -80,6 +80,7 @@ def test_results(name: str, route: str) -> None:
     torch.testing.assert_close(compiled(ALL[name], route, training=False)(*inputs()), ALL[name](*inputs()))
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("route", ["fxc.compile", "torch.compile", "dynamic"])
 @pytest.mark.parametrize("name", [*SCANS, *NESTED])

@@ -181,6 +181,7 @@ def test_idle_arenas_are_given_back_when_asked() -> None:
     assert arenas.idle == 0
 
 
+@pytest.mark.slow
 def test_gradients_in_kept_memory_are_right_step_after_step() -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 512))

@@ -16,6 +16,7 @@ from fxc.tools import fxc as tool
 MLP = str(Path(__file__).parent.parent / "examples" / "models" / "mlp.py:small")
 
 
+@pytest.mark.slow
 def test_peaks_of_a_step(tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     code, out, err = tool.run(["memory", MLP, "--budgets", "1.0, 0", "-o", str(plot)])

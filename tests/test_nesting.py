@@ -92,6 +92,7 @@ def test_compiled_functions_take_and_return_them(training: bool) -> None:
         compiled((x, torch.ones(2)))
 
 
+@pytest.mark.slow
 def test_saved_plans_keep_them(tmp_path: Path) -> None:
     given = Found(torch.randn(3, 4), torch.ones(2))
     with torch.no_grad():
@@ -215,6 +216,7 @@ def test_objects_of_user_classes_are_made_in_each_call(name: str, training: bool
         assert _contents(fxc.ExecutionPlan.load(path)(y)) == _contents(expected)
 
 
+@pytest.mark.slow
 def test_objects_by_other_routes() -> None:
     x = torch.randn(3)
     for route in ("dynamo", "make_fx"):

@@ -46,6 +46,7 @@ def invoke(root: Path, *words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_what_is_written_works(checkout: Path) -> None:
     before = contents(checkout)
     for words, files in WRITTEN.items():

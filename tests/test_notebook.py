@@ -30,6 +30,7 @@ def texts(cell: NotebookNode) -> list[tuple[str, str]]:
     return [(output.get("name", output.output_type), output.get("text", "")) for output in cell.get("outputs", [])]
 
 
+@pytest.mark.slow
 def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))

@@ -77,6 +77,7 @@ def test_names_the_kernel_that_divides_without_a_sign() -> None:
     assert "kernel_0" in str(caught.value) and "test_numerics_levels.py" in str(caught.value.place)
 
 
+@pytest.mark.slow
 def test_machine_code_is_compared_with_the_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the passes are right, and the printer of machine code is not."""
     x = made(5, 3, 4)
@@ -109,6 +110,7 @@ class Net(torch.nn.Module):
         return torch.dropout(self.second(torch.tanh(self.norm(self.first(x)))), 0.25, self.training)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["compile", "torch.compile"])
 def test_training(backend: str) -> None:
     """Forward and backward, with running statistics and dropout: numbers, generators and weights are as without the check."""

@@ -50,6 +50,7 @@ def overload(operator: str) -> torch._ops.OpOverload | None:
         return None
 
 
+@pytest.mark.slow
 def test_the_table_is_what_this_torch_says() -> None:
     """In a process of its own: whatever else is imported here may register operators."""
     needs_same_torch()

@@ -273,6 +273,7 @@ def test_lit_loops_keep_their_numbers() -> None:
     assert ran >= 5
 
 
+@pytest.mark.slow
 def test_a_captured_loop() -> None:
     from torch._higher_order_ops.while_loop import while_loop
 
@@ -338,6 +339,7 @@ def random_products(seed: int) -> str:
     return "\n".join([f"func.func @main(%a: {kind}, %b: {kind}, %c: {kind}) {{", *lines, output, "}"])
 
 
+@pytest.mark.slow
 def test_random_products() -> None:
     changed = 0
     for seed in range(80):

@@ -95,6 +95,7 @@ def call(name: str, operator: str, arguments: str, operands: Sequence[torch.Tens
     return f"%{name} = torch.aten.{operator}({arguments}) : ({types}) -> {text(type_of(result))}"
 
 
+@pytest.mark.slow
 def test_random_broadcasts() -> None:
     """Whatever the shapes and strides: the result keeps its bits, its strides and its dtype."""
     removed = 0
@@ -167,6 +168,7 @@ DTYPES = (
 LITERALS = {torch.bool: ("true",), torch.complex64: ()}
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("operator", ["add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor"])
 def test_numbers_of_every_dtype(operator: str) -> None:

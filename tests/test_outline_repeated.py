@@ -161,6 +161,7 @@ def test_deep_models_call_one_function(deep: tuple[nn.Module, torch.Tensor], fre
     assert stats.launches >= 3 * stats.subgraph_calls and kernels <= 12
 
 
+@pytest.mark.slow
 def test_deep_models_train_by_torch_compile(deep: tuple[nn.Module, torch.Tensor]) -> None:
     model, x = deep[0][4:], deep[1]  # type: ignore[index]
     torch._dynamo.reset()

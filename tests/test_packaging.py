@@ -55,6 +55,7 @@ def build(kind: str, source: Path, target: Path) -> Path:
     return built
 
 
+@pytest.mark.slow
 def test_wheel_and_sdist(tmp_path: Path) -> None:
     source, files = tmp_path / "source", tracked()
     for path in files:

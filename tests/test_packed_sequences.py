@@ -53,6 +53,7 @@ def assert_as_eager(run: Any, model: nn.Module, expected: nn.Module, *args: Tens
     assert_close(*results, check_stride=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("how", ["list", "argument"])
 @pytest.mark.parametrize(
@@ -79,6 +80,7 @@ def test_layers_over_packed_sequences(
         assert_as_eager(fxc.ExecutionPlan.load(tmp_path / "plan"), model, expected, other, *rest, training=False)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.RNN])
@@ -91,6 +93,7 @@ def test_other_options_of_layers(kind: type[nn.RNNBase], training: bool) -> None
     assert_as_eager(compiled, model, deepcopy(model), x, lengths, training=training)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("saved", [False, True])
 def test_other_lengths_are_refused(saved: bool, tmp_path: Path) -> None:
     model, x, lengths = Packed(nn.GRU), given(False), torch.tensor(ANY_ORDER)
@@ -107,6 +110,7 @@ def test_other_lengths_are_refused(saved: bool, tmp_path: Path) -> None:
         run(x, changed)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("training", [False, True])
 def test_other_lengths_are_compiled_again(training: bool) -> None:
@@ -134,6 +138,7 @@ def test_lengths_by_name_and_computed_of_each_other() -> None:
         compiled(x, halves=halves.flip(0), scale=scale)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_packed_is_refused() -> None:
     layer, x = Packed(nn.GRU), given(False)
 
@@ -152,6 +157,7 @@ def test_what_cannot_be_packed_is_refused() -> None:
         fxc.compile(Packed(nn.GRU, lengths=list(ANY_ORDER)), (x,))
 
 
+@pytest.mark.slow
 def test_dropout_between_layers() -> None:
     torch.manual_seed(0)
     model = Packed(nn.LSTM, lengths=list(ANY_ORDER), num_layers=2, dropout=0.5)
@@ -164,6 +170,7 @@ def test_dropout_between_layers() -> None:
     assert not torch.equal(found[0], expected(x)[0])
 
 
+@pytest.mark.slow
 def test_sequences_without_a_layer_and_in_inference_mode() -> None:
     def function(x: Tensor, lengths: Tensor) -> Any:
         return pad_packed_sequence(pack_padded_sequence(x, lengths, enforce_sorted=False), batch_first=True)

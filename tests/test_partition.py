@@ -105,6 +105,7 @@ def test_a_large_knapsack_never_exceeds_the_capacity() -> None:
     assert all(choice.weight == sum(weights[i] for i in choice.indices()) for choice in choices[:: len(choices) // 9])
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.sampled_from(BUDGETS))
 @settings(max_examples=40, deadline=None)
 def test_parts_compute_what_the_joint_graph_does(seed: int, budget: float) -> None:
@@ -142,6 +143,7 @@ def test_offloaded_tensors_come_back(seed: int) -> None:
     assert_close(run_parts(module, count, values[:2], values[2:]), expected, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_torch_compile_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """With memory of the host in the place of an accelerator's."""
     monkeypatch.setattr(offload_saved, "device", str)
@@ -165,6 +167,7 @@ def test_torch_compile_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_close([parameter.grad for parameter in model.parameters()], expected)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 @settings(max_examples=8, deadline=None)
 def test_more_budget_saves_more_and_has_a_higher_peak(seed: int) -> None:
@@ -193,6 +196,7 @@ def test_budgets() -> None:
         parse_pipeline("joint{budget=-0.5}")
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize("name", [entry.name for entry in ZOO.values() if entry.dynamo and entry.train_mode])
 def test_models(name: str) -> None:

@@ -96,6 +96,7 @@ class Eager(Interpreter):
         return tree_map_only(Tensor, lambda x: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype), n.meta["val"])
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", ZOO)
 def test_the_peak_of_a_step_is_that_of_eager(name: str) -> None:
@@ -108,6 +109,7 @@ def test_the_peak_of_a_step_is_that_of_eager(name: str) -> None:
     assert simulated.end <= simulated.peak
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["bert", "cond", "convnext", "gpt2", "llama", "mobilenet", "moe", "resnet", "unet", "vit"])
 def test_no_order_is_worse(name: str) -> None:

@@ -63,6 +63,7 @@ def check(spans: Sequence[LiveRange], layout: MemoryPlan) -> None:
     assert layout.peak >= highest(spans)
 
 
+@pytest.mark.slow
 @given(SPANS)
 def test_layouts(spans: list[LiveRange]) -> None:
     layouts = list(_offsets._layouts(spans))

@@ -116,6 +116,7 @@ def test_the_graph_of_a_ready_plan(saved: Path, plan: fxc.ExecutionPlan) -> None
     assert loaded(fakes, factor)["y"].shape == (15, 16)
 
 
+@pytest.mark.slow
 def test_running_it_needs_neither_the_ir_nor_dynamo(saved: Path) -> None:
     code = f"""
 import sys
@@ -219,6 +220,7 @@ def test_nestings(tree: Any, tmp_path: Path) -> None:
         loaded(a, [tree])
 
 
+@pytest.mark.slow
 def test_what_python_cannot_say_runs_from_the_ir(tmp_path: Path) -> None:
     a = torch.randn(64, 64)
     frozen = fxc.compile(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()).eval(), (a,), options={"freeze": True})

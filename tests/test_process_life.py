@@ -70,6 +70,7 @@ def test_other_threads_run_autograd_functions_during_a_capture() -> None:
     assert any("autograd_function_apply" in str(node.target) for node in graph.graph.nodes)
 
 
+@pytest.mark.slow
 def test_a_process_without_stderr() -> None:
     code = """
 import sys
@@ -83,6 +84,7 @@ for compiled in (fxc.compile(f, (torch.ones(3),), options={"check_numerics": "ca
     assert done.stdout == "[2.0, 2.0, 2.0]\n" * 2, done
 
 
+@pytest.mark.slow
 def test_models_of_fsdp() -> None:
     """Before their first call, an error that leaves the model as it was; in parts after it."""
     code = """

@@ -309,6 +309,7 @@ def test_a_found_plan_of_free_sizes() -> None:
             made(x(65, 8))
 
 
+@pytest.mark.slow
 def test_torch_compile_finds_forward_and_backward(capfd: pytest.CaptureFixture[str], folder: Path) -> None:
     def run() -> str:
         torch._dynamo.reset()

@@ -163,6 +163,7 @@ def both() -> tuple[bool, str | None]:
     return is_cached(made), program_cache.key_of(fxc.capture(torch.nn.Sequential(torch.nn.Tanh()), (x(),), route="dynamo"))
 
 
+@pytest.mark.slow
 def test_another_process_finds_what_this_one_kept() -> None:
     found, dynamo = both()
     assert not found and dynamo

@@ -72,6 +72,7 @@ def assert_ends_well(text: str, *options: str) -> None:
     assert "Traceback" not in err and "crashed" not in err
 
 
+@pytest.mark.slow
 @settings(max_examples=6 * settings.default.max_examples)  # type: ignore[union-attr]
 @given(text=damaged())
 def test_damaged_text(text: str) -> None:

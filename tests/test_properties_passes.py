@@ -50,6 +50,7 @@ REFUSED = (
 """What functionalize may say: it does not know these programs yet."""
 
 
+@pytest.mark.slow
 @given(sample=graphs(), seed=st.integers(0, 3))
 def test_passes_keep_numbers(sample: Sample, seed: int) -> None:
     before = sample.module

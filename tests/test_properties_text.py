@@ -32,6 +32,7 @@ def assert_exact(module: ModuleOp, text: str, *, generic: bool, debuginfo: bool)
         assert places[0] == places[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("debuginfo", [False, True])
 @pytest.mark.parametrize("generic", [False, True])
 @given(sample=modules())
@@ -41,6 +42,7 @@ def test_text_is_exact(sample: Sample, generic: bool, debuginfo: bool) -> None:
     assert_exact(sample.module, text, generic=generic, debuginfo=debuginfo)
 
 
+@pytest.mark.slow
 @given(sample=modules())
 def test_a_line_reads_the_same_when_it_is_known(sample: Sample) -> None:
     """The parser looks up lines that it has read before; here it has read them all."""

@@ -103,6 +103,7 @@ def test_torch_compile_applies_it() -> None:
     assert calls and not registry.registered()
 
 
+@pytest.mark.slow
 def test_the_attention_that_inductor_miscompiles() -> None:
     """pytorch#195320: keys that are permuted directly to [B, H, D, S] are another product."""
 
@@ -423,6 +424,7 @@ def test_registered_twice() -> None:
         fxc.register_pattern(silu, F.silu, (X, X))
 
 
+@pytest.mark.slow
 def test_without_examples() -> None:
     fxc.register_pattern(silu, F.silu)
     for shape in ((3,), (2, 3), (2, 3, 4), ()):
@@ -432,11 +434,13 @@ def test_without_examples() -> None:
 # files
 
 
+@pytest.mark.slow
 def test_files_are_what_the_generator_writes(tmp_path: Path) -> None:
     for path in generate(PATTERNS / "patterns.py", tmp_path):
         assert path.read_text() == (PATTERNS / path.name).read_text(), path.name
 
 
+@pytest.mark.slow
 def test_a_saved_pattern_is_applied_from_its_file(tmp_path: Path) -> None:
     x = torch.randn(3, 4, requires_grad=True)
     fxc.register_pattern(silu, F.silu, (x,), training=True).save(tmp_path / "joint.mlir")

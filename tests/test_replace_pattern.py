@@ -115,6 +115,7 @@ def test_inner_values_may_not_be_returned() -> None:
     assert count(lambda x: torch.exp(x) + 1, lambda x: torch.exp(x) + 1, X) == 1
 
 
+@pytest.mark.slow
 def test_a_write_between_the_ops_is_not_crossed() -> None:
     def between(x: Tensor) -> Tensor:
         y = x.clone()
@@ -194,6 +195,7 @@ def test_several_outputs_need_a_place_to_stand() -> None:
     assert count(lambda x: torch.sin(x) + torch.exp(x + 1), pattern, X) == 1
 
 
+@pytest.mark.slow
 def test_other_dtype_or_shape_is_refused() -> None:
     program = program_of(lambda x: torch.relu(x) + 1, X)
     for replacement, what in ((lambda x: torch.relu(x).double(), "xf64>"), (lambda x: torch.relu(x).sum(0), "<4xf32>")):
@@ -202,6 +204,7 @@ def test_other_dtype_or_shape_is_refused() -> None:
         assert what in caught.value.message and caught.value.hint and "relu" in str(caught.value.op)
 
 
+@pytest.mark.slow
 def test_other_strides_are_carried_on() -> None:
     """Types of what follows are inferred anew; an op that does not take the strides gets a copy."""
 
@@ -241,6 +244,7 @@ def test_names_and_places_stay() -> None:
     assert 'callsite("sigmoid"' in result.text(debuginfo=True)
 
 
+@pytest.mark.slow
 def test_regions_are_searched() -> None:
     def model(x: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, lambda x: torch.relu(x) + 1, lambda x: torch.relu(x) - 1, (x,))
@@ -332,6 +336,7 @@ def test_many_matches_in_a_long_program() -> None:
     torch.testing.assert_close(run(result, X), model(X))
 
 
+@pytest.mark.slow
 def test_several_results_in_both_forms() -> None:
     """A program has them in one tuple as captured, and apart after lower-simple-tuples."""
 

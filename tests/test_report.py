@@ -49,6 +49,7 @@ def applied(before: list[int], edits: list[Edit]) -> list[int]:
 LINES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(st.lists(LINES, min_size=1, max_size=5))
 def test_edits_give_each_version(versions: list[list[str]]) -> None:
     texts = Texts()
@@ -151,6 +152,7 @@ def test_the_page_loads_nothing() -> None:
     assert re.findall(r"https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"] * text.count("http://")
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_memory_equals_what_the_pass_computes(name: str) -> None:
@@ -168,6 +170,7 @@ def planned(module: ModuleOp, name: str) -> dict[str, int]:
     return {key: value.value.data for key, value in facts.data.items() if isinstance(value, IntegerAttr)}
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", ["gpt2", "convnext", "layers"])
@@ -275,6 +278,7 @@ ROUTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ROUTES)
 def test_a_compiled_model_writes_its_page(how: str, tmp_path: Path) -> None:
     model, args = load("mlp")

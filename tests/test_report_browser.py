@@ -56,6 +56,7 @@ def opened(request: pytest.FixtureRequest, browser: Browser, report: Path) -> It
     assert not found.errors
 
 
+@pytest.mark.slow
 def test_every_view_opens(opened: Opened) -> None:
     page = opened.page
     for summary in page.locator("summary").all():

@@ -87,6 +87,7 @@ def test_one_row_below_a_view() -> None:
     assert plan.stats.library_calls == 0
 
 
+@pytest.mark.slow
 def test_gradients() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     x = torch.randn(1, 6, requires_grad=True)

@@ -342,6 +342,7 @@ def test_saved_tensor_hooks_see_what_is_saved() -> None:
     loss.backward()
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_alive() -> None:
     x, y = tensor(4), tensor(4)
     result = chain(x, y)[0]

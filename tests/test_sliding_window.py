@@ -68,6 +68,7 @@ class SlidingWindow(nn.Module):
         return weighted(torch.softmax(scores(q, k), -1), v).reshape(batch, length, -1)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("gradients", [False, True])
 def test_a_window_over_any_length(gradients: bool) -> None:

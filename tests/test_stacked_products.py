@@ -66,6 +66,7 @@ def attention(x: torch.Tensor) -> torch.Tensor:
     return ((q @ k.transpose(-2, -1)).softmax(-1) @ v).transpose(1, 2).flatten(2)
 
 
+@pytest.mark.slow
 def test_gradients() -> None:
     x = torch.randn(2, 7, 96, dtype=torch.float64, requires_grad=True)
     compiled = fxc.compile(attention, (x,), training=True, options=HOST)

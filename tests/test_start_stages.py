@@ -20,6 +20,7 @@ WAYS = {
 """Lines that the table of a way has, and lines that it does not have."""
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_start_has_its_stages(way: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,7 @@ def both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Both:
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.share(40)
 @pytest.mark.parametrize("freeze", [False, True], ids=["", "frozen"])
 @pytest.mark.parametrize("name", ZOO)
@@ -143,6 +144,7 @@ assert "torch._dynamo" not in sys.modules
     run(code)
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "freeze"), [("gpt2", False), ("resnet", False), ("vit", True), ("convnext", True)])
 def test_a_cold_start_imports_no_dynamo(name: str, freeze: bool, tmp_path: Path) -> None:

@@ -191,6 +191,7 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.not_proved  # places in a grid that is a product of free sizes
 @pytest.mark.share(40)
 @pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
@@ -252,6 +253,7 @@ def random_indexing(random: Random) -> tuple[Tensor, list[Tensor | None]]:
     return x, [index if random.random() < 0.5 else None for index in turned]
 
 
+@pytest.mark.slow
 def test_indexing_lies_as_in_eager() -> None:
     random, checked = Random(3), 0
     while checked < 400:

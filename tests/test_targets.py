@@ -55,6 +55,7 @@ assert made.ir.module.attributes["fxc.target"] == new
 """
 
 
+@pytest.mark.slow
 def test_a_preset_is_added_in_one_file() -> None:
     done = subprocess.run([sys.executable, "-c", NEW], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

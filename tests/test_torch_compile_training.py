@@ -249,6 +249,7 @@ def saved_bytes(result: Tensor) -> int:
     return sum(t.nbytes for t in result.grad_fn.saved_tensors)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_budget_with_a_marked_size() -> None:
     """The sizes of the first call decide what is saved, and gradients are right at others."""
     model, x, y, budget = Deep(), torch.randn(64, 16), torch.randn(200, 16), 0.3
@@ -277,6 +278,7 @@ def test_a_backward_that_runs_again(warm: bool) -> None:
         assert_close(torch.autograd.grad(result, (x, *model.parameters()), retain_graph=keep), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_gradient_penalty() -> None:
     """Second derivatives are those of torch.func in the compiled function, under a budget, too."""
     model, x = Deep(), torch.randn(8, 16)
@@ -289,6 +291,7 @@ def test_gradient_penalty() -> None:
     assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"memory_budget": 0.3}])
 def test_compiled_autograd(options: dict[str, Any]) -> None:
     """The backward that it copies has operators, also after the one of another mode is in AOTAutograd's cache."""

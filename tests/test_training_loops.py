@@ -193,6 +193,7 @@ def learned(model: nn.Module, weights: dict[str, Tensor], ids: Tensor) -> Any:
     return torch.func.grad_and_value(outer)(weights)
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("transformed", [per_sample, directional, learned])
 @pytest.mark.parametrize("route", ROUTES)

@@ -115,6 +115,7 @@ TURNED: dict[str, Callable[[], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("running", [False, True])
 @pytest.mark.parametrize("name", TURNED)
@@ -166,6 +167,7 @@ def twice_read(x: Tensor) -> Tensor:
     return (x @ torch.ones(x.shape[-1], 2)).sum(-1) * x.sin().sum(-1)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("options", [{}, {"target": "host"}])
 @pytest.mark.parametrize("f", [scattered, twice_read])
@@ -217,6 +219,7 @@ def test_the_derivative_of_a_variance_of_few_rows_divides_by_zero(name: str, tar
         assert_close(gradients[1], gradients[0], equal_nan=True)
 
 
+@pytest.mark.slow
 def test_a_derivative_that_takes_sizes_of_its_gradients() -> None:
     """That of a decomposition of any size: the operator remains, and is not replaced by itself."""
 

@@ -83,6 +83,7 @@ def test_what_plans_say_of_them() -> None:
     assert "args.clear()" in backward.code and "\n    del " in backward.code.partition("args.clear()")[2]
 
 
+@pytest.mark.slow
 def test_arguments_of_backward_are_released_before_it_ends() -> None:
     x, w = leaf(torch.randn(6, 8)), leaf(torch.randn(8, 8))
     [_, backward] = programs_of(compiled_of(gated, x, w))

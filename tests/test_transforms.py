@@ -107,6 +107,7 @@ def test_forward_mode_and_batches_of_gradients_by_torch_compile() -> None:
         torch.autograd.functional.jacobian(compiled, x, vectorize=True)
 
 
+@pytest.mark.slow
 def test_forward_mode_ends_with_the_capture_that_fails_in_it() -> None:
     """torch.export of PyTorch 2.13 loses the tangent of a transposed matrix; the next route captures it."""
 

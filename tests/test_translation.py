@@ -22,7 +22,7 @@ from tests.kernel_engines import ENGINES, Engine, Kernels, kernels_for
 from tests.kernel_groups import LINALG, group_of, run_main, run_passes
 
 EXAMPLES = {"known": 40, "any": 12}
-"""How many groups ``make test`` takes; ``--all-cases`` takes fifty times as many, which are others each time."""
+"""How many groups ``make test`` takes; ``--cases=all`` takes fifty times as many, which are others each time."""
 
 TARGETS = {engine: {"interpreter": "cpu:avx512", "native": "cpu:avx2"}.get(engine, "cuda:sm_90") for engine in ENGINES}
 
@@ -52,7 +52,7 @@ def equal(where: str, result: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.fixture
 def times(request: pytest.FixtureRequest) -> Callable[[str], Any]:
     """Settings of hypothesis for one of ``EXAMPLES``."""
-    everything = request.config.getoption("--all-cases")
+    everything = request.config.getoption("--cases") == "all"
     return lambda name: settings(
         max_examples=EXAMPLES[name] * (50 if everything else 1), deadline=None, derandomize=not everything
     )

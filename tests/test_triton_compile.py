@@ -48,8 +48,8 @@ SHARED = ("transpose", "pointwise")
 
 @pytest.fixture(scope="module", params=presets(GpuAttr))
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CompiledKernel]:
-    """Each kernel is compiled for two of three GPUs, and for all of them with ``--all-cases``."""
-    first, everything = list(presets(GpuAttr)).index(request.param), request.config.getoption("all_cases")
+    """Each kernel is compiled for two of three GPUs, and for all of them with ``--cases=all``."""
+    first, everything = list(presets(GpuAttr)).index(request.param), request.config.getoption("--cases") == "all"
     names = [name for place, name in enumerate(SOURCES, first) if everything or place % 3 != 2 or name in SHARED]
     kernels = compile_kernels([SOURCES[name] for name in names], request.param, cache=tmp_path_factory.mktemp("kernels"))
     return dict(zip(names, kernels, strict=True))

@@ -93,6 +93,7 @@ def test_equal_operators_around_a_write(way: Compile) -> None:
     trains(way, function, leaf(4))
 
 
+@pytest.mark.slow
 @BOTH
 def test_gradients_of_broadcasts(way: Compile) -> None:
     """pytorch#13669, 30936: gradients are summed over broadcast dimensions, and have the rank of their operand."""
@@ -117,6 +118,7 @@ def test_results_that_are_views(way: Compile) -> None:
     trains(way, lambda x: torch.chunk(x.sin(), 2), leaf(4))
 
 
+@pytest.mark.slow
 @BOTH
 def test_concatenations_and_chunks(way: Compile) -> None:
     """pytorch#10456, 14483, 12290, 14055: concatenations do not broadcast, and chunks may be broadcast or uneven."""

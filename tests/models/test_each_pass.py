@@ -113,6 +113,7 @@ def assert_eagers(program: Program, name: str, *, differentiated: bool = True) -
     torch.testing.assert_close(step(fxc.to_fx(program), model, inputs), of_eager(name, differentiated))
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize(("start", "name"), CASES)
 def test_without_a_pass(start: str, name: str) -> None:
@@ -154,6 +155,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_text() -> None:
     """One with other hashes, that reads programs as text and runs the passes in another order.
 

@@ -21,6 +21,7 @@ POINTWISE = {
 TRAINED = "torchscript{reductions=true subgraph-threshold=1 inline-threshold=1}"
 
 
+@pytest.mark.slow
 @pytest.mark.share(8)
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", sorted(ZOO))
@@ -28,6 +29,7 @@ def test_kernels(name: str, training: bool) -> None:
     check(name, training, None)
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", sorted(ZOO))
@@ -35,6 +37,7 @@ def test_pointwise_kernels(name: str, training: bool) -> None:
     check(name, training, POINTWISE[training])
 
 
+@pytest.mark.slow
 @pytest.mark.share(12)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_products_by_onednn(name: str) -> None:
@@ -52,6 +55,7 @@ def test_convolutions_by_onednn(name: str) -> None:
     check(name, False, f"lower-to-torch,canonicalize,{layouts},optimize{{reductions=true}},lower-kernels")
 
 
+@pytest.mark.slow
 def test_torch_compile() -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
@@ -95,6 +99,7 @@ def check(name: str, training: bool, pipeline: str | None) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_of_operators() -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return (torch.sigmoid(x) * torch.tanh(y) + torch.exp(-x * x) * y).sin() * x

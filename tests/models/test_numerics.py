@@ -62,6 +62,7 @@ def test_pipelines(case: tuple[str, bool, str]) -> None:
         assert_same_step(fxc.to_fx(program), model, inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("case", DYNAMIC, ids=case_name)
 def test_another_batch_size(case: tuple[str, bool, str]) -> None:
@@ -96,6 +97,7 @@ def gradients(function: Callable[..., Any], model: nn.Module, inputs: tuple[Any,
         return {"result": result, "grads": {k: g for k, g in grads.items() if g is not None}, "buffers": buffers}
 
 
+@pytest.mark.slow
 @pytest.mark.share(8)
 @pytest.mark.parametrize("case", MODES, ids=case_name)
 def test_gradients_of_compile(case: tuple[str, bool, str]) -> None:
@@ -105,6 +107,7 @@ def test_gradients_of_compile(case: tuple[str, bool, str]) -> None:
     torch.testing.assert_close(gradients(compiled, model, inputs), gradients(model, model, inputs))
 
 
+@pytest.mark.slow
 @pytest.mark.share(5)
 @pytest.mark.parametrize("case", [c for c in MODES if (c[0], c[1]) in TORCH_COMPILE], ids=case_name)
 def test_gradients_of_torch_compile(case: tuple[str, bool, str]) -> None:

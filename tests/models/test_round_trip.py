@@ -29,6 +29,7 @@ def read_back(program: Program, text: str) -> Program:
     return parsed
 
 
+@pytest.mark.slow
 @pytest.mark.share(24)
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_graph_comes_back_from_text(case: tuple[str, bool, str]) -> None:
