@@ -95,6 +95,7 @@ def leaves(program: Program, arguments: Sequence[Any]) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.share(8)
 @pytest.mark.parametrize("target", ["cpu:avx2", "cuda:sm_90"])
 @pytest.mark.parametrize("name", PATTERNS)
@@ -127,6 +128,7 @@ STRIDES: dict[str, tuple[str, str, str]] = {
 """Of the argument, of its view, and of the result; products of these with an index count elements."""
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", STRIDES)
 def test_what_leaves_a_buffer_of_free_strides_is_noticed(name: str) -> None:
@@ -152,6 +154,7 @@ def test_what_leaves_a_buffer_of_free_strides_is_noticed(name: str) -> None:
     assert outside >= 3
 
 
+@pytest.mark.slow
 def test_a_model_stays_inside_and_what_does_not_is_noticed() -> None:
     """Mutants of its kernels that the interpreter sees outside of a buffer are not proved; what runs inside is."""
     outside, missed = Counter[str](), list[str]()

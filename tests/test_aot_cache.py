@@ -91,6 +91,7 @@ def test_compiled_autograd_that_is_switched_on_later() -> None:
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow
 def test_inference_is_found() -> None:
     model, x = net().eval(), torch.randn(5, 4)
     with torch.no_grad():

@@ -77,6 +77,7 @@ class LastStates(nn.Module):
         return hidden.permute(1, 0, 2).reshape(hidden.shape[1], -1), cell[-1] * cell.shape[2]
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("dynamic_shapes", [None, ({0: torch.export.Dim("n")},)])

@@ -112,6 +112,7 @@ class Growing(nn.Module):
         return self.sequence(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 def test_a_submodule_that_the_first_call_adds_below_a_second_name(training: bool) -> None:
     with pytest.raises(CaptureError, match=r"registers or removes 'sequence\.1'"):

@@ -146,12 +146,14 @@ def test_convolutions_and_their_gradients_read_channels_last(name: str) -> None:
     assert in_last(joint(MODELS[name], torch.randn(4, 3, 16, 16))) == COUNTS[name]
 
 
+@pytest.mark.slow
 def test_the_number_of_images_may_be_free() -> None:
     x = torch.randn(4, 3, 16, 16)
     torch._dynamo.mark_dynamic(x, 0)
     assert in_last(joint(MODELS["residual"], x)) == COUNTS["residual"]
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ["channels_last", "free sizes", "bfloat16", "autocast", "one image", "empty"])
 def test_a_step_of_other_inputs_is_that_of_eager(kind: str) -> None:
@@ -174,6 +176,7 @@ def _as_cudnn(image: Tensor, weight: Tensor, _: object) -> torch.memory_format:
     return torch.channels_last if torch.channels_last in found else torch.contiguous_format
 
 
+@pytest.mark.slow
 def test_a_gpu_gains_where_convolutions_are_large_and_not_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
     def counts(*layers: nn.Module, target: str = "cuda:sm_90") -> tuple[int, int, int]:
         program = joint(nn.Sequential(*layers), torch.randn(2, 3, 32, 32, requires_grad=True))

@@ -19,6 +19,7 @@ GATHERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["host", "interpret"])
 @pytest.mark.parametrize("name", GATHERS)
 def test_indices_of_lanes_that_are_not_active_are_not_checked(name: str, target: str) -> None:

@@ -242,6 +242,7 @@ def test_writes_beside_a_tensor_without_strides() -> None:
     assert_close(fxc.compile(function, (x,))(x), function(x))
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("mode", ["static", "training", "compile", "dynamic", "dynamic_shapes", "frozen", "saved"])
 def test_a_dropout_of_nothing_lies_as_its_operand(mode: str) -> None:

@@ -58,6 +58,7 @@ def estimated(graph: GraphModule) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_flops_are_those_that_pytorch_counts(name: str) -> None:

@@ -114,6 +114,7 @@ def _scanned(x: Tensor) -> Any:
     return scan(lambda s, v: (s * 0.9 + v, v.clone()), torch.zeros(256, 256), torch.arange(64.0))[0] + x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", [_counted, _scanned])
 def test_loops_from_a_constant_release_each_state(loop: Callable[[Tensor], Any]) -> None:
     x = torch.randn(256, 256)

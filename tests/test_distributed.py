@@ -168,6 +168,7 @@ def end() -> None:
     torch.add(all_reduce(torch.ones(3), "sum", init_device_mesh("cpu", (2,))), 1)
 
 
+@pytest.mark.slow
 def test_an_error_names_ranks_and_operations() -> None:
     with pytest.raises(AssertionError) as caught:
         ranks.run(call_others, 2)

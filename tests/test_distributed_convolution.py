@@ -124,6 +124,7 @@ def check_all() -> None:
     check_cases()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.share(0))])
 def test_convolutions(world_size: int) -> None:
     ranks.run(check_all, world_size)

@@ -307,6 +307,7 @@ def test_a_batch_norm_may_have_no_elements(shape: tuple[int, ...], statistics: b
     torch.testing.assert_close(dict(mine.named_buffers()), dict(model.named_buffers()))
 
 
+@pytest.mark.slow
 def test_a_batch_norm_may_have_no_channels() -> None:
     """PyTorch's ``native_batch_norm`` divides by their number, which ends the process."""
 

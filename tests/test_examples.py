@@ -19,6 +19,7 @@ SHALLOW = {"gpt2": {"layers": 1}, "convnext": {"depths": (1, 1)}}
 SCRIPTS = sorted(path for path in (*ROOT.glob("*.py"), ROOT / "custom_pass" / "run.py") if path.name not in LARGE | LONG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_example(path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), "an example says in its docstring what it shows"
@@ -29,6 +30,7 @@ def test_example(path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
     assert capsys.readouterr().out.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plots", [True, False])
 def test_train(plots: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eager and compiled losses agree; without matplotlib there is a hint in place of the plot."""

@@ -103,6 +103,7 @@ def test_gradients_of_losses_of_transposed_targets(name: str, dynamic: bool) -> 
         torch.testing.assert_close(gradients[1], gradients[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_one_hot_is_contiguous(dynamic: bool) -> None:
     torch._dynamo.reset()

@@ -247,6 +247,7 @@ def test_triton_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         passes.compile(captured, finish)  # it has no group limit, as where strict is set
 
 
+@pytest.mark.slow
 def test_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def endless() -> None:
         while True:

@@ -39,6 +39,7 @@ def test_values_are_eagers(name: str) -> None:
     assert "higher_order" not in str(compiled.ir)
 
 
+@pytest.mark.slow
 def test_values_of_torch_compile_are_eagers() -> None:
     function, args = CASES["captured"]
     torch._dynamo.reset()
@@ -57,6 +58,7 @@ def test_another_attention_beside_it_at_any_length() -> None:
         torch.testing.assert_close(run(*args), function(*args))
 
 
+@pytest.mark.slow
 def test_an_indexed_parameter_is_trained() -> None:
     """On the CPU eager mode has gradients of captured tensors only."""
     slopes = torch.nn.Parameter(SLOPES.clone())

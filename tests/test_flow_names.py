@@ -40,6 +40,7 @@ def test_a_flow_takes_streams() -> None:
     assert pipeline_text(parse_pipeline("inference{streams=3}")) == pipeline_text(parse_pipeline(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "-aten"])
 def test_fxc_opt_replays_inference(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     model = nn.Sequential(

@@ -120,6 +120,7 @@ def test_what_a_program_assumes_of_sizes_is_checked(name: str, tmp_path: Path) -
                 plan(*[torch.randn(size) for size in sizes])
 
 
+@pytest.mark.slow
 def test_what_passes_assume_of_sizes_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Functionalization writes down a size where a window is written."""
     monkeypatch.setenv("FXC_CACHE_DIR", str(tmp_path))
@@ -293,6 +294,7 @@ def test_models_learn_from_any_number_of_rows(name: str) -> None:
         torch.testing.assert_close(*[torch.autograd.grad((y * y).sum(), weights) for y in (found, expected)])
 
 
+@pytest.mark.slow
 def test_the_derivative_of_a_copy_is_that_of_a_view_at_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """``linear`` copies what is transposed, and is another formula where there is one row."""
     seen = list[tuple[bool, dict[str, int]]]()
@@ -312,6 +314,7 @@ def test_the_derivative_of_a_copy_is_that_of_a_view_at_one_row(monkeypatch: pyte
         torch.testing.assert_close(*[torch.autograd.grad(y.sum(), (x, w)) for y in (run(x, w), model(x, w))])
 
 
+@pytest.mark.slow
 def test_a_size_that_is_always_one_is_squeezed() -> None:
     def third(x: torch.Tensor) -> torch.Tensor:
         return (x * 2).tensor_split(3)[1].squeeze(0) + 1
@@ -394,6 +397,7 @@ def test_a_size_of_three_factors_is_computed() -> None:
         torch.testing.assert_close(compiled(*inputs), f(*inputs))
 
 
+@pytest.mark.slow
 def test_a_gradient_has_the_sizes_of_its_operand() -> None:
     """A size that is the smaller of two is one of them where a broadcast needs it."""
 
@@ -437,6 +441,7 @@ def test_a_slice_that_is_written_ends_where_its_tensor_does(start: int, end: int
         assert torch.equal(compiled(x), f(y)) and torch.equal(x, y)
 
 
+@pytest.mark.slow
 def test_the_symbolic_types_of_aotautograd_are_not_inferred_again(monkeypatch: pytest.MonkeyPatch) -> None:
     inferred, infer = list[str](), TypeInference._inferred
 

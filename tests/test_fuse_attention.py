@@ -204,6 +204,7 @@ def test_what_pytorch_miscompiles(backend: str, training: bool) -> None:
 COMPILED = ["1, 3: div", "13: bmm", "14, 16: BERT", "17", "21, 22, 25, 26: T5", "einsum", "grouped heads", "causal", "Swin"]
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", COMPILED)
 def test_torch_compile_trains_with_the_fused_operator(name: str) -> None:

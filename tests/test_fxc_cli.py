@@ -265,6 +265,7 @@ LEVELS = {
 """What is in the IR of each stage, and was not in the stage before."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "mode"), [("cpu", "--eval"), ("interpret", "--train"), ("cuda:sm_90", "--eval")])
 def test_the_ir_of_each_stage_runs(folder: Path, target: str, mode: str) -> None:
     (folder / "kernels.py").write_text(KERNELS)
@@ -328,6 +329,7 @@ def test_the_target_of_the_command_line_is_stronger(folder: Path, monkeypatch: p
     assert "vector_bits = 512" in ok("compile", "pointwise.py", "--emit=mlir")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "suffix"), [("cuda:sm_90", "cubin"), ("rocm:gfx942", "hsaco")])
 def test_compile_for_a_gpu_that_is_not_here(folder: Path, target: str, suffix: str) -> None:
     (folder / "pointwise.py").write_text(POINTWISE)
@@ -464,6 +466,7 @@ def test_version_and_help() -> None:
     assert (code, out) == (2, "") and "A first tour:" in err
 
 
+@pytest.mark.slow
 def test_looking_things_up_needs_no_torch(folder: Path) -> None:
     commands = [["passes"], ["passes", "dce"], ["ops"], ["ops", "aten.add"], ["report", "plain.mlir"]]
     commands += [["translate", "plain.mlir", f"--to={form}", "-p", "cse"] for form in ("dot", "svg")]

@@ -53,6 +53,7 @@ def prompt() -> Tensor:
     return torch.randint(WORDS, (2, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("static", [True, False], ids=["static", "growing"])
 @torch.no_grad()

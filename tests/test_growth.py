@@ -52,6 +52,7 @@ PIECES: dict[str, Callable[[Tensor, int], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", PIECES)
 def test_steps_that_read_another_piece_are_one_function(name: str) -> None:

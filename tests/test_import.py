@@ -263,6 +263,7 @@ def scanned(x: Tensor) -> Any:
 HIGHER_ORDER = {"cond": two_ways, "while_loop": loop, "map": mapped, "scan": scanned}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", HIGHER_ORDER.values(), ids=HIGHER_ORDER)
 def test_higher_order_operator(function: Callable[..., Any]) -> None:
     class Model(nn.Module):

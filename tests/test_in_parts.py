@@ -227,6 +227,7 @@ def test_weights_of_a_subclass_of_tensors() -> None:
     torch.testing.assert_close(_compiled(model, (X,))(X).a, model(X).a)
 
 
+@pytest.mark.slow
 def test_a_reentrant_checkpoint() -> None:
     class Checkpointed(nn.Module):
         def __init__(self) -> None:
@@ -372,6 +373,7 @@ class Equation(nn.Module):
         return ((second + u) ** 2).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(torch._dynamo.config, "trace_autograd_ops"), reason="Dynamo traces no derivatives")
 @pytest.mark.parametrize("of_input", [False, True])
 def test_training_through_derivatives(of_input: bool) -> None:

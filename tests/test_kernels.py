@@ -146,6 +146,7 @@ def test_what_a_row_reduces_stays_in_its_kernel() -> None:
     assert kinds(check_function(REDUCTIONS["output first"], tensor(8, 40))) == ["inner"]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_schedule_computes_the_same(data: st.DataObject) -> None:
@@ -227,6 +228,7 @@ def random_function(seed: int) -> Callable[..., list[torch.Tensor]]:
     return function
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     st.integers(0, 10**6),

@@ -82,6 +82,7 @@ def fresh() -> None:
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.share(10)
 @pytest.mark.parametrize("how", COMPILERS)
 @pytest.mark.parametrize("kind", COMPLEX)
@@ -142,6 +143,7 @@ def test_frozen_weights(name: str, target: str | None) -> None:
             assert (a.is_conj(), a.is_neg()) == (b.is_conj(), b.is_neg())
 
 
+@pytest.mark.slow
 def test_gradients_of_lazy_inputs() -> None:
     f = OF_COMPLEX["returned and read"]
 

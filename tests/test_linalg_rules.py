@@ -79,6 +79,7 @@ def arguments_of(name: str, dtype: torch.dtype) -> tuple[torch.Tensor, ...] | No
     return (pairs[:, 0].contiguous(), pairs[:, 1].contiguous()) if len(required) == 2 else (values,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int8])
 def test_special_values(dtype: torch.dtype) -> None:
     compared, wrong = 0, list[str]()

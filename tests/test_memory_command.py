@@ -86,6 +86,7 @@ def test_a_device_that_is_not_there() -> None:
     assert (code, out) == (1, "") and "this machine has no GPU" in err
 
 
+@pytest.mark.slow
 def test_a_plot_needs_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plain = builtins.__import__
 

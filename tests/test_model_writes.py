@@ -85,6 +85,7 @@ class Clamped(nn.Module):
         return x * self.scale
 
 
+@pytest.mark.slow
 def test_parameters_written_under_no_grad() -> None:
     x, model = torch.ones(2), Clamped()
     with pytest.raises(CaptureError, match="writes to 'scale', which requires a gradient"):

@@ -73,6 +73,7 @@ def test_views_of_windows_are_right_at_each_size(size: str, names: list[str]) ->
             assert value.stride() == tuple(number_at(step, numbers) for step in steps) if steps else value.is_contiguous()
 
 
+@pytest.mark.slow
 def test_symbols_of_a_file_have_any_name(names: list[str]) -> None:
     known = [str(type).replace("s0", "batch") for type in inferred(SECOND)]
     assert [str(type) for type in inferred(SECOND.replace("s0", "batch"), "batch = {hint = 96 : i64, min = 2 : i64}")] == known

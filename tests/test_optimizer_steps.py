@@ -54,6 +54,7 @@ def sgd(values: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(values, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)
 
 
+@pytest.mark.slow
 def test_lists_of_parameters_are_two_kernels(plans: list[ExecutionPlan]) -> None:
     found, expected = steps(adam, torch.float32, True), steps(adam, torch.float32, False)
     torch.testing.assert_close(found, expected)

@@ -122,6 +122,7 @@ def test_other_lengths_are_compiled_again(training: bool) -> None:
     assert compiled.stats.size == 3
 
 
+@pytest.mark.slow
 def test_lengths_by_name_and_computed_of_each_other() -> None:
     def function(x: Tensor, *, halves: Tensor, scale: Tensor) -> Any:
         lengths = halves.sum(1)

@@ -10,6 +10,7 @@ import torch
 import fxc
 
 
+@pytest.mark.slow
 def test_gradients_that_parts_lose_are_refused() -> None:
     def curvature(x: torch.Tensor) -> torch.Tensor:
         return torch.autograd.functional.hvp(lambda t: (t.sin() * t).sum(), x, torch.ones(4), create_graph=True)[1].sum()
@@ -35,6 +36,7 @@ class Straight(torch.autograd.Function):
         return gradient * 3
 
 
+@pytest.mark.slow
 def test_results_that_differ_from_eager_mode_are_refused() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:  # Dynamo differentiates the forward instead
         return torch.func.grad(lambda t: (Straight.apply(t) * t).sum())(x)

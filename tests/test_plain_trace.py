@@ -275,6 +275,7 @@ def test_nothing_of_pytorch_stays_changed() -> None:
     assert not any("__dynamo_disable" in vars(f) and vars(f)["__dynamo_disable"] is f for f in static_world._switched())
 
 
+@pytest.mark.slow
 def test_dynamo_is_not_imported() -> None:
     code = """
 import sys

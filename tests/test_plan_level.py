@@ -217,6 +217,7 @@ def test_a_plan_whose_buffers_meet_is_refused() -> None:
         verify(parse_module(new_context(), overlapping))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "training"), [("mlp", False), ("mlp", True), ("cond", False), ("lstm", True)])
 def test_models(name: str, training: bool) -> None:
     model, inputs = load(name)

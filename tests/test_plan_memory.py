@@ -135,6 +135,7 @@ def chain(count: int) -> str:
     return "func.func @main(%x: tensor<16xf32>) -> tensor<f32> {\n" + "\n".join(lines) + "\n}"
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 6), st.booleans()), min_size=1, max_size=12))
 def test_buffers_leave_the_arena_where_that_takes_less(tensors: list[tuple[int, int, bool]]) -> None:
     """Tensors of so many times 32 KiB, for so many steps, in buffers or of operators."""

@@ -443,6 +443,7 @@ def test_an_operator_that_breaks_its_promise_is_no_crash(monkeypatch: pytest.Mon
 # torch.compile
 
 
+@pytest.mark.slow
 def test_torch_compile_runs_host_programs() -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)

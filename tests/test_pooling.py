@@ -129,6 +129,7 @@ def agree_on_places(x: torch.Tensor, dims: int, **window: Any) -> None:
     assert compiled.plan.stats.library_calls == 0
 
 
+@pytest.mark.slow
 @pytest.mark.share(5)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("dims", [1, 2, 3])

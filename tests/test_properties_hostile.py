@@ -79,6 +79,7 @@ def test_damaged_text(text: str) -> None:
     assert_ends_well(text)
 
 
+@pytest.mark.slow
 @given(text=st.one_of(st.text(), st.binary(max_size=300).map(lambda raw: raw.decode("latin-1"))))
 def test_garbage(text: str) -> None:
     assert_ends_well(text)

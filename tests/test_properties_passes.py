@@ -91,6 +91,7 @@ def check_pass(name: str, before: ModuleOp, given: str, expected: ReferenceResul
         assert print_module(after) == text
 
 
+@pytest.mark.slow
 @given(sample=graphs([call for call in CALLS if call[0] in ("aten.clone.default", "aten.select.int")] + WRITES))
 @settings(max_examples=100)
 def test_dce_removes_all_at_once(sample: Sample) -> None:
@@ -128,6 +129,7 @@ def made(type: Attribute, generator: torch.Generator) -> torch.Tensor:
     return torch.randn(type.get_shape(), generator=generator)
 
 
+@pytest.mark.slow
 @given(sample=graphs(), seed=st.integers(0, 3))
 def test_the_pipeline_keeps_numbers_and_gradients(sample: Sample, seed: int) -> None:
     """Eager's, of the graph as it was. Where eager's gradient is no number, as of 0 * inf, it is not looked at."""

@@ -267,6 +267,7 @@ def reached(names: Iterable[str], target: str = "cpu") -> set[str]:
     return {operator for name, operator in found if name == operator}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_formula_is_used() -> None:
     scatters = {name for name, formula in COVERED.items() if isinstance(formula, Accumulation)}

@@ -247,6 +247,7 @@ def graphs(graph: ModuleGraph) -> Iterator[ModuleGraph]:
         yield from graphs(inner)
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_each_operation_is_drawn_once_in_its_module(name: str) -> None:

@@ -69,6 +69,7 @@ def test_every_view_opens(opened: Opened) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.slow
 def test_folded_lines_open(opened: Opened) -> None:
     page = opened.page
     page.locator("details.pass", has_text="canonicalize-ops").locator("summary").click()
@@ -117,6 +118,7 @@ class Block(nn.Module):
         return x.tanh() - x.sigmoid() + x.exp().sum(1, keepdim=True)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("operations", [100, 5000])
 def test_pages_of_large_models(operations: int, browser: Browser, tmp_path: Path) -> None:

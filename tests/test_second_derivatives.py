@@ -110,6 +110,7 @@ def test_numeric_second_derivatives(name: str) -> None:
     assert torch.autograd.gradgradcheck(compiled, xs)
 
 
+@pytest.mark.slow
 def test_statistics_that_are_used_have_gradients_too() -> None:
     def f(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         normal, mean, rstd = torch.native_group_norm(x, w, b, 2, 6, 6, 2, 1e-5)
@@ -134,6 +135,7 @@ def test_batches_of_gradients(name: str, create_graph: bool) -> None:
     torch.testing.assert_close(found[1], found[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_second_derivatives_of_group_norm_in_other_dtypes(dtype: torch.dtype) -> None:
     f, arguments = CASES["group_norm, affine"]
@@ -148,6 +150,7 @@ def test_second_derivatives_of_group_norm_in_other_dtypes(dtype: torch.dtype) ->
             torch.testing.assert_close(got.double(), wanted, rtol=rtol, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.share(12)
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("places", [[], [0], [5], [1, 7], [0, 1, 2], list(range(12))])
@@ -337,6 +340,7 @@ def test_factors_without_a_derivative_at_free_sizes(name: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_undefined_gradient_has_no_size() -> None:
     """The second backward of a sum sends no gradient to the result, only to what the first backward reads."""
 

@@ -128,6 +128,7 @@ def test_pairs(name: str, dtype: torch.dtype) -> None:
             agree(fxc.compile(function, (a, b))(a, b), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", SCANS)

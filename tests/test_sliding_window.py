@@ -88,6 +88,7 @@ def test_a_window_over_any_length(gradients: bool) -> None:
                 assert_close(ours, eager, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_window_ahead_of_time() -> None:
     torch.manual_seed(0)
     model, x = SlidingWindow().eval(), torch.randn(2, 24, HEADS * WIDTH)

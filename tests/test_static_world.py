@@ -130,6 +130,7 @@ def test_a_result_that_shares_memory_is_not_made_anew() -> None:
         assert y.untyped_storage()._cdata == x.untyped_storage()._cdata != z.untyped_storage()._cdata
 
 
+@pytest.mark.slow
 def test_switches_of_dynamo_nest() -> None:
     code = """
 import sys

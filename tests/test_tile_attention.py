@@ -147,6 +147,7 @@ def test_results_are_those_of_eager(name: str, monkeypatch: pytest.MonkeyPatch) 
                 torch.testing.assert_close(actual.double(), exact, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_triton_compiles_and_interprets_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="needs the triton extra: pip install fxc[triton]")
     from fxc.codegen.triton.ahead_of_time import compile_kernels

@@ -169,6 +169,7 @@ def test_parts(name: str) -> None:
 FOLDED = ["columns", "what is reduced is a result, too", "logic", "product", "channels"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDED)
 def test_columns_in_blocks_of_rows_on_a_gpu(name: str) -> None:
     """The lanes along the reduced loop are combined after it; parts are of whole steps."""
@@ -195,6 +196,7 @@ def test_programs_of_columns_fill_a_gpu() -> None:
     assert [(each.lanes.value.data, each.tile.value.data) for each in schedules(narrow)] == [(8, 512)]
 
 
+@pytest.mark.slow
 def test_few_long_rows_are_split_on_a_gpu() -> None:
     """A softmax of two rows: each pass has as many programs as the GPU runs, and one program combines all parts at once."""
     x = tensor(2, 60000)
@@ -318,6 +320,7 @@ def test_rows_of_numbers_that_are_none(name: str, form: str) -> None:
         check_text(check_everywhere(ROWS[name], x, edit=edited(**{"form": form, **fields})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [CpuAttr.of(l2=4096), GpuAttr.of(registers=8192, multiprocessors=1)], ids=["cpu", "gpu"])
 def test_online_rows_are_as_accurate_as_eager(target: TargetAttr) -> None:
     x = tensor(3, 5000) + 1000
@@ -374,6 +377,7 @@ def test_small_groups_are_one_launch() -> None:
 # Triton, ahead of time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_loads_are_of_128_bits(arch: str) -> None:
     pytest.importorskip("triton")

@@ -53,11 +53,13 @@ def steps_of_both(model: nn.Module, step: Callable[[Any], Any]) -> None:
     assert_close(list(model.buffers()), list(twin.buffers()), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_counter_that_is_assigned(dynamic: bool) -> None:
     train_both(Network(), (leaf(4, 8),), (leaf(7, 8),), dynamic=dynamic, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_marked_size_is_compiled_once() -> None:
     model = Network()
     compiled = torch.compile(model, backend="fxc")
@@ -69,6 +71,7 @@ def test_a_marked_size_is_compiled_once() -> None:
     assert counters["stats"]["unique_graphs"] == 1
 
 
+@pytest.mark.slow
 def test_two_calls_before_the_backward() -> None:
     """The second call overwrites the statistics, of which the backward of the first has copies."""
     x = torch.randn(4, 8)
@@ -265,6 +268,7 @@ def test_a_budget_with_a_marked_size() -> None:
     assert counters["stats"]["unique_graphs"] == 2  # the one of the other model is the second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_backward_that_runs_again(warm: bool) -> None:
     """No saved tensor is written, whether or not the backward was compiled for a call that runs once."""

@@ -42,6 +42,7 @@ def test_captured_under_autocast(name: str) -> None:
     assert_same(model, twin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "conv", "gpt2"])
 def test_autocast_inside_the_model(name: str) -> None:
     model, inputs = MODELS[name]()

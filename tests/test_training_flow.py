@@ -87,6 +87,7 @@ def test_export_and_backward_run_no_pass(inputs: tuple[Tensor, Tensor], monkeypa
     torch.testing.assert_close(found, torch.autograd.grad(weigh(gated(x, w)), inputs))
 
 
+@pytest.mark.slow
 def test_other_gradients_are_compiled_by_the_same_runner(
     inputs: tuple[Tensor, Tensor], capfd: pytest.CaptureFixture[str]
 ) -> None:

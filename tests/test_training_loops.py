@@ -147,6 +147,7 @@ def trained(loop: Any, route: str, checkpointed: bool) -> tuple[Any, nn.Module, 
         return loop(model, call, compile), model, len(plans)
 
 
+@pytest.mark.slow
 @pytest.mark.share(8)
 @pytest.mark.parametrize("checkpointed", [False, True], ids=["saved", "checkpointed"])
 @pytest.mark.parametrize("loop", LOOPS)

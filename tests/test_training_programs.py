@@ -232,6 +232,7 @@ def test_what_was_compiled_before_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
     assert_close(torch.autograd.grad(weigh(first(x, w)), w), torch.autograd.grad(weigh(second(x, w)), w))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers_keep_what_backward_needs(layer: type[nn.RNNBase]) -> None:
     """They are one call, whose derivative is PyTorch's."""

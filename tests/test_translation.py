@@ -58,6 +58,7 @@ def times(request: pytest.FixtureRequest) -> Callable[[str], Any]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)  # with all cases
 def test_groups_of_known_sizes(times: Callable[[str], Any]) -> None:
     @times("known")
@@ -133,6 +134,7 @@ def of_sizes(shape: Sequence[int | str], s: int, b: int) -> torch.Tensor:
     return sample([numbers.get(size, size) for size in shape], torch.float64, s + 7 * b)  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)  # with all cases
 def test_groups_of_any_sizes(times: Callable[[str], Any]) -> None:
     @times("any")

@@ -55,6 +55,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return dict(zip(names, kernels, strict=True))
 
 
+@pytest.mark.slow
 def test_every_kernel_compiles_and_fits(compiled: dict[str, CompiledKernel]) -> None:
     assert len(compiled) > len(SOURCES) // 2
     for name, each in compiled.items():
@@ -81,6 +82,7 @@ def test_aligned_kernels_load_128_bits(type: str, element: int, tmp_path: Path) 
     assert "ld.global.v4" not in unaligned.assembly
 
 
+@pytest.mark.slow
 def test_products_and_sums_are_rounded_each(tmp_path: Path) -> None:
     source = printed(pointwise(1 << 20))
     exact, fused = (
@@ -111,6 +113,7 @@ def test_the_cache_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (again.assembly, again.resources) == (first.assembly, first.resources)
 
 
+@pytest.mark.slow
 def test_an_entry_is_never_taken_away_from_its_readers(tmp_path: Path) -> None:
     """What two processes compile at once is written by the first."""
     job = ahead_of_time.Job.of(SOURCES["pointwise"], "cuda:sm_80", cache=tmp_path)
@@ -172,6 +175,7 @@ for folder in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_tritons_interpreter_agrees(tmp_path: Path) -> None:
     names = [name for name in INTERPRETED if name != "control_flow" or can_compute_bounds()]
     for name in names:

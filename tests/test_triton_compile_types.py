@@ -79,6 +79,7 @@ def casts(source: str, result: str) -> list[str]:
     return ['tile.cast "extsi"', 'tile.cast "extui"'] * wider + ['tile.cast "trunci"'] * narrower
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("target", presets(GpuAttr))
 def test_every_type_compiles(target: str, tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ ANY_SIZE: dict[str, Callable[[Tensor], Any]] = {
 """Functions of a matrix with two columns or more, of any size."""
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", ANY_SIZE)
 def test_programs_of_views_at_any_size(name: str) -> None:

@@ -152,6 +152,7 @@ DIAGONALS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize("how", ["ahead", "compiled"])
 @pytest.mark.parametrize("wrap", [False, True])

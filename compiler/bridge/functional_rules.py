@@ -30,16 +30,16 @@ def _bernoulli(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> Any
     """``bernoulli`` fills its result in row-major order; ``bernoulli_``, which it replaces, fills it in memory order."""
     draw = torch.ops.aten.bernoulli.p
     if x.is_contiguous():
-        return _detached(draw)(x, p, generator=generator)
+        return NotImplemented
     return _in_memory_order(x, lambda order: draw(x.permute(order).contiguous(), p, generator=generator))
 
 
-def _detached(draw: torch._ops.OpOverload) -> Callable[..., Any]:
+def _detached(draw: torch._ops.OpOverload, rule: Callable[..., Any]) -> Callable[..., Any]:
     """What ``draw`` draws does not depend on its first argument, and it has no derivative, unlike the call that it replaces."""
 
     def drawn(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x in _DETACHED:
-            return NotImplemented
+            return rule(x, *args, **kwargs)
         _DETACHED[detached := x.detach()] = None
         return draw(detached, *args, **kwargs)
 
@@ -152,17 +152,18 @@ FUNCTIONAL: Rules = {
     torch.ops.aten.copy.default: _copy,
     torch.ops.aten.as_strided_scatter.default: _as_strided_scatter,
     torch.ops.aten.diagonal_scatter.default: _scatter(torch.ops.aten.diagonal_scatter.default),
-    **{
-        draw: _detached(draw)
-        for draw in (
-            torch.ops.aten.normal_functional.default,
-            torch.ops.aten.randint_like.default,
-            torch.ops.aten.randint_like.low_dtype,
-        )
-    },
     torch.ops.aten.select_scatter.default: _scatter_parts(torch.ops.aten.select_scatter.default),
     torch.ops.aten.slice_scatter.default: _scatter_parts(torch.ops.aten.slice_scatter.default),
     getattr(torch.ops.aten.random, "from"): _random_between,
     torch.ops.aten.zero.default: _zero,
 }
 """The replacements for operators that functionalization emits instead of mutation."""
+
+BEFORE_AUTOGRAD: Rules = {
+    **FUNCTIONAL,
+    torch.ops.aten.bernoulli.p: _detached(torch.ops.aten.bernoulli.p, _bernoulli),
+    torch.ops.aten.normal_functional.default: _detached(
+        torch.ops.aten.normal_functional.default, lambda *_, **__: NotImplemented
+    ),
+}
+"""The same for programs that are differentiated later."""

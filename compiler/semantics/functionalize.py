@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, Integ
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fxc.bridge.callables import resolve_operator
-from fxc.bridge.functional_rules import FUNCTIONAL, is_within
+from fxc.bridge.functional_rules import BEFORE_AUTOGRAD, is_within
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.location import node_meta
 from fxc.bridge.loop_strides import is_same
@@ -287,11 +287,15 @@ class _Tracer:
 
         with with_exact_writes():
             try:
-                return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=True)), fakes, world, what, FUNCTIONAL)
+                return trace(
+                    functional(FunctionalTensorMode(pre_dispatch=True, export=True)), fakes, world, what, BEFORE_AUTOGRAD
+                )
             except CaptureError as error:
                 if "frozen storage" not in error.message:
                     raise
-                return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, FUNCTIONAL)
+                return trace(
+                    functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, BEFORE_AUTOGRAD
+                )
 
 
 _COPY = f"write to it with copy_, compute a new tensor, or use {TORCH_COMPILE}"

@@ -19,6 +19,7 @@ SAMPLE = {"mlp": "backward"}
 EACH = 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", presets(GpuAttr))
 def test_a_few_kernels_compile_without_spills(target: str, tmp_path: Path) -> None:
     for name, kind in SAMPLE.items():

@@ -123,6 +123,7 @@ def check(name: str, steps: list[PassSpec]) -> None:
     torch.testing.assert_close(gradients(fxc.to_fx(result), model, inputs), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.share(32)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("left_out", sorted({spec.name for spec in STEPS}))

@@ -6,6 +6,8 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 
+import pytest
+
 from fxc.errors import KernelError
 from tests.kernel_accuracy import Expected, difference
 from tests.kernel_engines import ENGINES, Kernels, kernels_for
@@ -38,6 +40,7 @@ def noticed(engine: str, group: Recorded, expected: Expected, changed: Mutant) -
     return bool(difference(results, expected).wrong)
 
 
+@pytest.mark.slow
 def test_mutants_are_noticed() -> None:
     tried, missed = Counter[str](), list[str]()
     for group, expected, changed in chosen("gpt2"):

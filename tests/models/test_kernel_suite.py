@@ -17,6 +17,7 @@ GROUPS = 2
 """So many groups of each model run here: of its forward or its backward graph, which are the largest and others."""
 
 
+@pytest.mark.slow
 @pytest.mark.share(5)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_kernels_equal_operators(name: str) -> None:
@@ -29,6 +30,7 @@ def test_kernels_equal_operators(name: str) -> None:
     assert len(outcomes) == 2 * 3 * len(chosen) and all(outcome.kernels for outcome in outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_tritons_own_interpreter_agrees() -> None:
     """Kernels without libdevice's functions, which it lacks: tanh and others that ``tl`` does not have."""

@@ -47,6 +47,7 @@ def test_products_by_onednn(name: str) -> None:
     check(name, True, f"lower-to-torch,canonicalize,{TRAINED},{derivatives},{kernels}")
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["convnext", "mobilenet", "resnet", "vit"])
 def test_convolutions_by_onednn(name: str) -> None:

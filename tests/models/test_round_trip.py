@@ -45,6 +45,7 @@ def test_graph_comes_back_from_text(case: tuple[str, bool, str]) -> None:
     assert_same_state(captured, graph, parsed)
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("case", OTHER_FORMS, ids=case_name)
 def test_other_forms_of_text(case: tuple[str, bool, str]) -> None:

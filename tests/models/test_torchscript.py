@@ -24,6 +24,7 @@ def test_inference(name: str) -> None:
         torch.testing.assert_close(fxc.to_fx(program)(*inputs), model(*inputs))
 
 
+@pytest.mark.slow
 @pytest.mark.share(5)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_training(name: str) -> None:
@@ -78,6 +79,7 @@ def total(value: object) -> torch.Tensor:
     return sum((leaf.sum() for leaf in tree_leaves(value) if leaf.is_floating_point()), torch.zeros(()))
 
 
+@pytest.mark.slow
 def test_the_text_of_derivatives_does_not_depend_on_what_pytorch_remembers() -> None:
     """The backward of a fused LSTM layer returns one tensor for both biases, but two from the cache of fake tensors."""
     model, inputs = load("lstm")

@@ -49,6 +49,7 @@ class SharedMemory(TorchDispatchMode):
         return result
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool], ids=str)
 def test_no_operator_returns_a_view_that_is_not_told(dtype: torch.dtype) -> None:

@@ -20,6 +20,7 @@ WHOLE = 1200
 PARTS, GROUPS = 4, 4
 
 
+@pytest.mark.slow
 @pytest.mark.share(PARTS)
 @pytest.mark.parametrize("part", range(1, PARTS + 1))
 @pytest.mark.parametrize("group", range(GROUPS))

@@ -23,6 +23,7 @@ KNOWN = {
 """Sample -> why its gradients are not eager's, or are not computed."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(GROUPS))
 @pytest.mark.filterwarnings("ignore")
 def test_gradients(group: int) -> None:

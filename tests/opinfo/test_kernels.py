@@ -15,6 +15,7 @@ GROUPS = 12
 """The operators are divided into so many; the first two of these run here."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(2))
 @pytest.mark.filterwarnings("ignore")
 def test_calls_become_kernels_that_equal_them(group: int) -> None:

@@ -13,6 +13,7 @@ SHARE = 240
 GROUPS = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(GROUPS))
 @pytest.mark.filterwarnings("ignore")
 def test_samples(group: int) -> None:

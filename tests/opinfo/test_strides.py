@@ -117,6 +117,7 @@ def compare(info: Any, samples: int) -> Compared:
     return compared
 
 
+@pytest.mark.slow
 @pytest.mark.share(GROUPS)
 @pytest.mark.parametrize("group", range(GROUPS))
 @pytest.mark.filterwarnings("ignore")
@@ -143,6 +144,7 @@ def pointwise() -> Iterator[Any]:
             yield operator
 
 
+@pytest.mark.slow
 @pytest.mark.share(PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_strides_of_fakes_of_pointwise_operators(part: int) -> None:
