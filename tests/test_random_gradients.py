@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import fxc
+from fxc.errors import FallbackWarning
 
 
 def _into_a_part(x: Tensor) -> Tensor:
@@ -57,3 +58,19 @@ def test_integers_between_two_numbers(dtype: torch.dtype) -> None:
         torch.manual_seed(0)
         found.append((*each(x), torch.rand(2)))
     torch.testing.assert_close(*found, check_stride=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_bounds_that_a_dtype_lacks_are_eagers_too(dtype: torch.dtype) -> None:
+    stop = int(2 / torch.finfo(dtype).eps) * 3 + 1
+
+    def f(x: Tensor) -> Tensor:
+        return x.clone().random_(3, stop)
+
+    x, found = torch.zeros(50, dtype=dtype), list[Tensor]()
+    with pytest.warns(FallbackWarning):
+        compiled = fxc.compile(f, (x,), options={"fallback": True})
+    for each in (compiled, f):
+        torch.manual_seed(0)
+        found.append(each(x))
+    assert torch.equal(*found)

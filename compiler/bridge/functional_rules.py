@@ -12,9 +12,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from fxc.runtime.autograd import memory_order
 
 _np: Any = np
-_LARGEST = 2**53
-"""The greatest number up to which each integer has a value in float64."""
-
 _DETACHED: MutableMapping[torch.Tensor, None] = WeakTensorKeyDictionary()
 Rules = dict[torch._ops.OpOverload, Callable[..., Any]]
 """Operator -> the function that make_fx traces instead; if that returns NotImplemented, the operator itself."""
@@ -28,9 +25,9 @@ def _in_memory_order(x: torch.Tensor, run: Callable[[list[int]], torch.Tensor]) 
 
 def _bernoulli(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> Any:
     """``bernoulli`` fills its result in row-major order; ``bernoulli_``, which it replaces, fills it in memory order."""
-    draw = torch.ops.aten.bernoulli.p
     if x.is_contiguous():
         return NotImplemented
+    draw = torch.ops.aten.bernoulli.p
     return _in_memory_order(x, lambda order: draw(x.permute(order).contiguous(), p, generator=generator))
 
 
@@ -55,8 +52,9 @@ def _random_between(x: torch.Tensor, start: int, stop: int | None, *, generator:
 
 
 def _is_within(dtype: torch.dtype, number: int) -> bool:
+    """Whether ``dtype`` has each integer up to ``number``: eager draws between other bounds where it does not."""
     if dtype.is_floating_point:
-        return abs(number) <= _LARGEST
+        return abs(number) <= 2 / torch.finfo(dtype).eps
     return torch.iinfo(dtype).min <= number <= torch.iinfo(dtype).max
 
 
